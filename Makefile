@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 export CARGO_TARGET_DIR := target
 
 LINELENS := target/release/linelens
-DEMO := examples/records.c:50
+DEMO := examples/records.c:42
 
 .DEFAULT_GOAL := help
 .PHONY: help demo setup build fmt lint test clean
