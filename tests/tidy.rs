@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 /// A module and the modules that it may import. `docs/architecture.md` holds the same table.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("text", &[]),
+    ("escape", &[]),
     ("syntax", &["text"]),
     ("tokens", &["text"]),
     ("graph", &[]),
@@ -23,7 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("alignment", &["lines"]),
     ("analysis", &["text", "syntax", "tokens", "graph", "detector", "explain", "lines", "alignment"]),
     ("config", &["tokens", "detector", "explain", "analysis"]),
-    ("doctor", &["detector", "config"]),
+    ("doctor", &["escape", "detector", "config"]),
     ("cli", &[EVERYTHING_BELOW]),
     ("lsp", &[EVERYTHING_BELOW]),
 ];
@@ -340,6 +341,23 @@ fn named_versions(path: &str, text: &str, name: &str, version: &str) -> Complain
         .filter(|named| named.contains('.') && *named != version)
         .map(|named| format!("{path}: names {name} {named}, but it is {version}"))
         .collect()
+}
+
+#[test]
+fn every_setting_is_documented() {
+    let page = read("docs/configuration.md");
+    let missing = linelens::config::KEYS
+        .iter()
+        .map(|key| {
+            let workspace = if key.workspace { "yes" } else { "no" };
+            format!("| `{}` | {workspace} | `{}` |", key.name, key.environment_variable())
+        })
+        .filter(|row| !page.contains(row.as_str()))
+        .map(|row| format!("docs/configuration.md misses the row {row}"))
+        .collect();
+    report(missing);
+    let rows = page.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(rows, linelens::config::KEYS.len(), "docs/configuration.md has a row for a key that is gone");
 }
 
 #[test]
