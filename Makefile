@@ -15,7 +15,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: setup build ## build linelens and explain a function of examples/
-	$(LINELENS) explain $(DEMO) --format ansi
+	$(LINELENS) explain $(DEMO) --color $(if $(NO_COLOR),never,always)
 
 setup: .linelens-env/.stamp ## install ONNX Runtime into .linelens-env
 
