@@ -3,6 +3,7 @@
 //! One session gives the verdict and, where the graph shows it, the attention of all encoder layers. The graph is
 //! rewritten in memory; its weights stay in the model's own files, which must not change while the detector is in use.
 
+pub mod attribution;
 pub mod cancel;
 mod directory;
 pub mod locate;
@@ -18,7 +19,7 @@ use crate::text::ByteSpan;
 use crate::tokens::{LongPolicy, Normalize, Tokenizer, TokenizerError};
 use bytes::Bytes;
 use directory::{Config, Declaration, ModelFiles, OutputKind};
-use session::{Element, Feed, Output, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
+use session::{Element, Feed, Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use verdict::Verdict;
@@ -242,7 +243,7 @@ impl Detector {
                 self.info.max_tokens
             )));
         }
-        let outputs = self.session.run(&feeds(&self.inputs, ids), cancel).map_err(|error| match error {
+        let outputs = self.session.run(&feeds_of(&self.inputs, &[ids.to_vec()]), cancel).map_err(|error| match error {
             RunError::Cancelled => DetectError::Cancelled,
             RunError::Failed(reason) => DetectError::Run(reason),
         })?;
@@ -393,11 +394,18 @@ impl Opening<'_> {
         outputs.extend(attention::add_outputs(&mut graph, layers).iter().map(|name| float_output(name)));
         graph.set_outputs(outputs);
         let model = graph.write(Weights::InFile(&self.weights.file));
-        let mut session = Session::open(self.runtime, &model, &self.weights.path, provider, self.options)
+        let mut session = Session::open(
+            self.runtime,
+            &model,
+            &self.weights.path,
+            provider,
+            self.options,
+            Preparation::Optimized,
+        )
             .map_err(|reason| DetectorError::Session { path: self.path.to_path_buf(), reason })?;
         let probe = |reason: String| DetectorError::Probe { path: self.path.to_path_buf(), reason };
         let first = session
-            .run(&feeds(self.inputs, self.probe), &Cancellation::new())
+            .run(&feeds_of(self.inputs, &[self.probe.to_vec()]), &Cancellation::new())
             .map_err(|error| probe(error.to_string()))?;
         if first.len() != layers.len() + 1 {
             return Err(probe(format!("expected {} outputs, found {}", layers.len() + 1, first.len())));
@@ -428,17 +436,21 @@ fn check_attention(outputs: &[Output], n: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn feeds<'a>(inputs: &'a [Input], ids: &[u32]) -> Vec<Feed<'a>> {
+/// Inputs of a run over several functions of equal length.
+fn feeds_of<'a>(inputs: &'a [Input], rows: &[Vec<u32>]) -> Vec<Feed<'a>> {
+    let tokens = rows.first().map_or(0, Vec::len);
+    let repeated = |row: Vec<f64>| row.repeat(rows.len());
     inputs
         .iter()
         .map(|input| Feed {
             name: &input.name,
             element: &input.element,
+            shape: vec![rows.len(), tokens],
             values: match input.filling {
-                Filling::Ids => ids.iter().map(|&id| i64::from(id)).collect(),
-                Filling::Ones => vec![1; ids.len()],
-                Filling::Zeros => vec![0; ids.len()],
-                Filling::Positions(first) => (first..).take(ids.len()).collect(),
+                Filling::Ids => rows.iter().flatten().map(|id| f64::from(*id)).collect(),
+                Filling::Ones => vec![1.0; rows.len() * tokens],
+                Filling::Zeros => vec![0.0; rows.len() * tokens],
+                Filling::Positions(first) => repeated((first..).take(tokens).map(|place| place as f64).collect()),
             },
         })
         .collect()

@@ -7,8 +7,15 @@
 //! ([`Graph::set_outputs`] keeps only what the outputs need).
 
 pub mod attention;
+pub mod attribution;
+pub mod backward;
+pub mod canonical;
+mod flow;
 pub mod onnx;
 mod order;
+pub mod rules;
+pub mod shapes;
+pub mod structure;
 
 use bytes::Bytes;
 use onnx::tensor_proto::{DataLocation, DataType};
@@ -348,6 +355,35 @@ impl Graph {
         let output = if self.names.insert(name.to_string()) { name.to_string() } else { self.fresh(op) };
         self.append(node(op, inputs, &[&output], attributes));
         output
+    }
+
+    /// All nodes, for a transformation that puts others in their place with [`Graph::put_nodes`].
+    fn take_nodes(&mut self) -> Vec<NodeProto> {
+        self.producers.clear();
+        self.consumers.clear();
+        std::mem::take(&mut self.graph.node)
+    }
+    /// Appends nodes that are in topological order.
+    fn put_nodes(&mut self, nodes: Vec<NodeProto>) {
+        for node in nodes {
+            self.append(node);
+        }
+    }
+    fn nodes_mut(&mut self) -> &mut [NodeProto] {
+        &mut self.graph.node
+    }
+    fn initializers_mut(&mut self) -> &mut [TensorProto] {
+        &mut self.graph.initializer
+    }
+    /// Declarations of inputs and outputs.
+    fn ports_mut(&mut self) -> impl Iterator<Item = &mut ValueInfoProto> {
+        self.graph.input.iter_mut().chain(&mut self.graph.output)
+    }
+    fn set_opset(&mut self, opset: i64) {
+        self.opset = opset;
+        for set in self.shell.opset_import.iter_mut().filter(|set| is_onnx(set.domain())) {
+            set.version = Some(opset);
+        }
     }
 
     fn append(&mut self, node: NodeProto) {

@@ -2,6 +2,8 @@
 
 use super::cancel::Cancellation;
 use super::locate::Located;
+use crate::graph::onnx::tensor_proto::DataType;
+use crate::graph::shapes::{ProbeRun, ProbedTensor};
 use ort::ep::{self, ExecutionProvider};
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{RunOptions, SessionInputValue};
@@ -189,12 +191,14 @@ pub struct Port {
     pub shape: Vec<i64>,
 }
 
-/// One `[1, n]` input; the values take the element type that the session asks for.
+/// One input; the values take the element type that the session asks for.
 #[derive(Clone, Debug)]
 pub struct Feed<'a> {
     pub name: &'a str,
     pub element: &'a Element,
-    pub values: Vec<i64>,
+    pub shape: Vec<usize>,
+    /// In row-major order. Whole numbers up to 2⁵³ are exact.
+    pub values: Vec<f64>,
 }
 
 /// A float result.
@@ -210,6 +214,15 @@ pub enum RunError {
     Cancelled,
     #[error("{0}")]
     Failed(String),
+}
+
+/// How ONNX Runtime prepares a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// Optimised and with weights laid out for the machine: for a graph that runs often.
+    Optimized,
+    /// As it stands, so that every tensor of it exists: for one that runs twice.
+    AsIs,
 }
 
 /// A model ready to run. One thread owns it.
@@ -228,11 +241,12 @@ impl Session {
         folder: &Path,
         provider: Provider,
         options: &SessionOptions,
+        preparation: Preparation,
     ) -> Result<Session, String> {
         let folder = folder.to_str().ok_or_else(|| {
             format!("the folder name {} is not valid Unicode, expected one that is: rename it", folder.display())
         })?;
-        let mut builder = builder(runtime, folder, options).map_err(|error| error.to_string())?;
+        let mut builder = builder(runtime, folder, options, preparation).map_err(|error| error.to_string())?;
         if provider == Provider::Cuda {
             runtime.register_cuda(&mut builder, options)?;
         }
@@ -251,7 +265,26 @@ impl Session {
 
     /// Runs the model and returns its outputs in their order; all must be float.
     pub fn run(&mut self, feeds: &[Feed<'_>], cancel: &Cancellation) -> Result<Vec<Output>, RunError> {
-        let failed = |error: ort::Error| RunError::Failed(error.to_string());
+        self.run_and_read(feeds, cancel, |_, value| {
+            let (shape, values) = value.try_extract_tensor::<f32>().map_err(failed)?;
+            Ok(Output { shape: shape.to_vec(), values: values.to_vec() })
+        })
+    }
+
+    /// Runs the model and describes its outputs, whatever their types.
+    pub fn probe(&mut self, feeds: &[Feed<'_>]) -> Result<ProbeRun, RunError> {
+        let described = self.run_and_read(feeds, &Cancellation::new(), |name, value| {
+            Ok(describe(value).map(|tensor| (name.to_string(), tensor)))
+        })?;
+        Ok(described.into_iter().flatten().collect())
+    }
+
+    fn run_and_read<T>(
+        &mut self,
+        feeds: &[Feed<'_>],
+        cancel: &Cancellation,
+        read: impl Fn(&str, &ort::value::ValueRef<'_>) -> Result<T, RunError>,
+    ) -> Result<Vec<T>, RunError> {
         let options = Arc::new(RunOptions::new().map_err(failed)?);
         let inputs = feeds
             .iter()
@@ -270,19 +303,62 @@ impl Session {
         if cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
-        let outputs = result.map_err(failed)?;
-        let mut read = Vec::with_capacity(outputs.len());
-        for (_, value) in outputs.iter() {
-            let (shape, values) = value.try_extract_tensor::<f32>().map_err(failed)?;
-            read.push(Output { shape: shape.to_vec(), values: values.to_vec() });
-        }
-        Ok(read)
+        result.map_err(failed)?.iter().map(|(name, value)| read(name, &value)).collect()
     }
 }
 
-fn builder(runtime: &Runtime, folder: &str, options: &SessionOptions) -> ort::Result<SessionBuilder> {
+fn failed(error: ort::Error) -> RunError {
+    RunError::Failed(error.to_string())
+}
+
+/// Shape, type and, of a small tensor of numbers, the elements.
+fn describe(value: &ort::value::ValueRef<'_>) -> Option<ProbedTensor> {
+    let ValueType::Tensor { ty, shape, .. } = value.dtype() else { return None };
+    fn all<T: ort::value::PrimitiveTensorElementType + Copy>(
+        value: &ort::value::ValueRef<'_>,
+        number: fn(T) -> f64,
+    ) -> Option<Vec<f64>> {
+        let (_, elements) = value.try_extract_tensor::<T>().ok()?;
+        Some(elements.iter().map(|element| number(*element)).collect())
+    }
+    let data_type = match ty {
+        TensorElementType::Int64 => DataType::Int64,
+        TensorElementType::Int32 => DataType::Int32,
+        TensorElementType::Int8 => DataType::Int8,
+        TensorElementType::Uint8 => DataType::Uint8,
+        TensorElementType::Bool => DataType::Bool,
+        TensorElementType::Float32 => DataType::Float,
+        TensorElementType::Float64 => DataType::Double,
+        TensorElementType::Float16 => DataType::Float16,
+        TensorElementType::Bfloat16 => DataType::Bfloat16,
+        _ => DataType::Undefined,
+    };
+    let elements = shape.iter().product::<i64>();
+    let is_small = usize::try_from(elements).is_ok_and(ProbedTensor::is_small);
+    let values = is_small.then(|| match data_type {
+        DataType::Int64 => all(value, |v: i64| v as f64),
+        DataType::Int32 => all(value, |v: i32| f64::from(v)),
+        DataType::Bool => all(value, |v: bool| f64::from(u8::from(v))),
+        DataType::Float => all(value, |v: f32| f64::from(v)),
+        DataType::Double => all(value, |v: f64| v),
+        _ => None,
+    });
+    Some(ProbedTensor { data_type, shape: shape.to_vec(), values: values.flatten() })
+}
+
+fn builder(
+    runtime: &Runtime,
+    folder: &str,
+    options: &SessionOptions,
+    preparation: Preparation,
+) -> ort::Result<SessionBuilder> {
+    let (level, prepacked) = match preparation {
+        Preparation::Optimized => (GraphOptimizationLevel::All, true),
+        Preparation::AsIs => (GraphOptimizationLevel::Disable, false),
+    };
     Ok(ort::session::Session::builder(&runtime.environment)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
+        .with_optimization_level(level)?
+        .with_prepacking(prepacked)?
         .with_intra_threads(options.effective_threads())?
         // Threads that wait by spinning keep an idle editor's machine busy.
         .with_intra_op_spinning(false)?
@@ -294,28 +370,26 @@ fn builder(runtime: &Runtime, folder: &str, options: &SessionOptions) -> ort::Re
 }
 
 fn input_value(feed: &Feed<'_>) -> Result<SessionInputValue<'static>, RunError> {
-    let shape = [1, feed.values.len()];
+    let shape = feed.shape.clone();
     let values = feed.values.iter();
     let value = match feed.element {
-        Element::Int64 => Tensor::from_array((shape, feed.values.clone())).map(SessionInputValue::from),
+        Element::Int64 => {
+            Tensor::from_array((shape, values.map(|v| *v as i64).collect::<Vec<_>>())).map(SessionInputValue::from)
+        }
         Element::Int32 => {
-            let narrow: Result<Vec<i32>, _> = values.map(|&v| i32::try_from(v)).collect();
-            let narrow = narrow.map_err(|_| {
-                RunError::Failed(format!("input \"{}\" holds int32, a value does not fit", feed.name))
-            })?;
-            Tensor::from_array((shape, narrow)).map(SessionInputValue::from)
+            Tensor::from_array((shape, values.map(|v| *v as i32).collect::<Vec<_>>())).map(SessionInputValue::from)
         }
         Element::Bool => {
-            Tensor::from_array((shape, values.map(|&v| v != 0).collect::<Vec<bool>>())).map(SessionInputValue::from)
+            Tensor::from_array((shape, values.map(|v| *v != 0.0).collect::<Vec<_>>())).map(SessionInputValue::from)
         }
         Element::Float => {
-            Tensor::from_array((shape, values.map(|&v| v as f32).collect::<Vec<f32>>())).map(SessionInputValue::from)
+            Tensor::from_array((shape, values.map(|v| *v as f32).collect::<Vec<_>>())).map(SessionInputValue::from)
         }
         Element::Other(name) => {
             return Err(RunError::Failed(format!("input \"{}\" has the unsupported type {name}", feed.name)));
         }
     };
-    value.map_err(|error| RunError::Failed(error.to_string()))
+    value.map_err(failed)
 }
 
 fn port(name: &str, value: &ValueType) -> Port {

@@ -178,7 +178,7 @@ struct Candidate {
 }
 
 /// Every lookup of a graph input in a matrix.
-fn lookups(graph: &Graph) -> impl Iterator<Item = WordEmbedding> {
+pub(super) fn lookups(graph: &Graph) -> impl Iterator<Item = WordEmbedding> {
     graph.nodes().iter().filter_map(|node| {
         // The fused form of ONNX Runtime: ids, segments, words, …
         let fused = node.domain() == "com.microsoft" && node.op_type() == "EmbedLayerNormalization";

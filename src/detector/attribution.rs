@@ -1,0 +1,271 @@
+//! Gradient-based explanations of one model: derives the graphs when they are first asked for and runs them.
+
+use super::cancel::Cancellation;
+use super::session::{Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions};
+use super::{Input, feeds_of};
+use crate::graph::attribution::{self, Target, port};
+use crate::graph::backward::Rules;
+use crate::graph::canonical::canonicalize;
+use crate::graph::shapes::Shapes;
+use crate::graph::structure::Structure;
+use crate::graph::{Graph, Weights};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// A graph that is derived from the model's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Derivation {
+    /// Relevance is gradient × word embedding of the margin, by these rules.
+    GradientTimesInput(Rules),
+    IntegratedGradients,
+}
+
+/// Relevance of every input token, special tokens included.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relevance {
+    pub probability: f64,
+    pub margin: f64,
+    pub values: Vec<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AttributionError {
+    #[error("cancelled")]
+    Cancelled,
+    /// The model does not allow it: the reason, as a sentence.
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("the derived graph could not be run: {0}")]
+    Run(String),
+}
+
+impl From<RunError> for AttributionError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Cancelled => AttributionError::Cancelled,
+            RunError::Failed(reason) => AttributionError::Run(reason),
+        }
+    }
+}
+
+/// Where sessions come from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub runtime: Runtime,
+    pub options: SessionOptions,
+    pub provider: Provider,
+    /// Where the weights lie.
+    pub folder: PathBuf,
+    /// The ONNX file in it that the graph was read from.
+    pub file: String,
+}
+
+/// The model as a function that can be differentiated.
+#[derive(Debug)]
+pub struct Attribution {
+    source: Source,
+    inputs: Vec<Input>,
+    graph: Graph,
+    shapes: Shapes,
+    structure: Structure,
+    target: Target,
+    sessions: HashMap<Derivation, Session>,
+}
+
+impl Attribution {
+    /// `ids` and `output` name the input of token ids and the verdict; `sample` is a valid input of at least three
+    /// tokens, from which the trial runs make theirs.
+    pub(super) fn new(
+        source: Source,
+        graph: &Graph,
+        inputs: &[Input],
+        (ids, output): (&str, &str),
+        target: Target,
+        sample: &[u32],
+    ) -> Result<Attribution, AttributionError> {
+        let unavailable = |reason: String| AttributionError::Unavailable(reason);
+        let probe = |graph: &Graph| {
+            Shapes::probe(graph, |everything, (batch, tokens)| {
+                let model = everything.write(Weights::InFile(&source.file));
+                let cpu = SessionOptions { provider: super::session::ProviderChoice::Cpu, ..source.options.clone() };
+                let mut session = Session::open(
+                    &source.runtime,
+                    &model,
+                    &source.folder,
+                    Provider::Cpu,
+                    &cpu,
+                    Preparation::AsIs,
+                )?;
+                let rows = vec![stretched(sample, tokens); batch];
+                session.probe(&feeds_of(inputs, &rows)).map_err(|error| error.to_string())
+            })
+        };
+        // The widths that expanding an Attention operator asks for are those of the graph as it was exported.
+        let before = if graph.nodes().iter().any(|node| node.is("Attention")) {
+            Some(probe(graph).map_err(|error| unavailable(error.to_string()))?)
+        } else {
+            None
+        };
+        let width = |tensor: &str| {
+            let shapes = before.as_ref()?;
+            shapes.fixed_size(tensor, shapes.rank(tensor)?.checked_sub(1)?)
+        };
+        let graph = canonicalize(graph, width).map_err(|error| unavailable(error.to_string()))?;
+        let shapes = probe(&graph).map_err(|error| unavailable(error.to_string()))?;
+        let structure =
+            Structure::find(&graph, &shapes, ids, output).map_err(|error| unavailable(error.to_string()))?;
+        Ok(Attribution { source, inputs: inputs.to_vec(), graph, shapes, structure, target, sessions: HashMap::new() })
+    }
+
+    /// The derived graph by itself.
+    pub fn derive(&self, derivation: Derivation) -> Result<Graph, AttributionError> {
+        let Attribution { graph, shapes, structure, target, .. } = self;
+        match derivation {
+            Derivation::GradientTimesInput(rules) => {
+                attribution::gradient_times_input(graph, shapes, structure, target, rules)
+            }
+            Derivation::IntegratedGradients => attribution::integrated_gradients(graph, shapes, structure, target),
+        }
+        .map_err(|error| AttributionError::Unavailable(error.to_string()))
+    }
+
+    /// Gradient × input by the given rules, of the margin, for each of `rows`, which are equally long.
+    pub fn gradient_times_input(
+        &mut self,
+        rows: &[Vec<u32>],
+        rules: Rules,
+        cancel: &Cancellation,
+    ) -> Result<Vec<Relevance>, AttributionError> {
+        let feeds = feeds_of(&self.inputs, rows).into_iter().map(Owned::from).collect();
+        let outputs = self.run(Derivation::GradientTimesInput(rules), feeds, cancel)?;
+        let [probability, margin, relevance] = named(&outputs, [0, 1, 2])?;
+        let tokens = rows.first().map_or(0, Vec::len);
+        rows.iter()
+            .enumerate()
+            .map(|(row, _)| {
+                Ok(Relevance {
+                    probability: value(probability, row)?,
+                    margin: value(margin, row)?,
+                    values: slice(relevance, row, tokens)?,
+                })
+            })
+            .collect()
+    }
+
+    /// One evaluation of the integrand of integrated gradients per place `alpha` on the path: the probability there, and
+    /// the gradient × (input − baseline) of each token.
+    pub fn integrand(
+        &mut self,
+        ids: &[u32],
+        baseline: &[u32],
+        alphas: &[f64],
+        cancel: &Cancellation,
+    ) -> Result<Vec<Relevance>, AttributionError> {
+        let mut feeds: Vec<Owned> = feeds_of(&self.inputs, &[ids.to_vec()]).into_iter().map(Owned::from).collect();
+        let ids_element = self.ids_element();
+        feeds.push(Owned {
+            name: port::BASELINE.to_string(),
+            element: ids_element,
+            shape: vec![1, baseline.len()],
+            values: baseline.iter().map(|id| f64::from(*id)).collect(),
+        });
+        for (name, values) in [(port::ALPHA, alphas.to_vec()), (port::WEIGHT, vec![0.0; alphas.len()])] {
+            feeds.push(Owned { name: name.to_string(), element: Element::Float, shape: vec![alphas.len()], values });
+        }
+        let outputs = self.run(Derivation::IntegratedGradients, feeds, cancel)?;
+        let [probability, margin, steps] = named(&outputs, [0, 1, 3])?;
+        (0..alphas.len())
+            .map(|step| {
+                Ok(Relevance {
+                    probability: value(probability, step)?,
+                    margin: value(margin, step)?,
+                    values: slice(steps, step, ids.len())?,
+                })
+            })
+            .collect()
+    }
+
+    fn ids_element(&self) -> Element {
+        let ids = self.structure.words.ids.as_str();
+        self.inputs.iter().find(|input| input.name == ids).map_or(Element::Int64, |input| input.element.clone())
+    }
+
+    fn run(
+        &mut self,
+        derivation: Derivation,
+        feeds: Vec<Owned>,
+        cancel: &Cancellation,
+    ) -> Result<Vec<Output>, AttributionError> {
+        if !self.sessions.contains_key(&derivation) {
+            let session = self.open(derivation)?;
+            self.sessions.insert(derivation, session);
+        }
+        let Some(session) = self.sessions.get_mut(&derivation) else {
+            return Err(AttributionError::Run("no session".to_string()));
+        };
+        // Pruning leaves out inputs that the derived graph does not read.
+        let wanted: Vec<String> = session.inputs().iter().map(|port| port.name.clone()).collect();
+        let feeds: Vec<Feed<'_>> =
+            feeds.iter().filter(|feed| wanted.contains(&feed.name)).map(Owned::borrowed).collect();
+        let outputs = session.run(&feeds, cancel)?;
+        match outputs.iter().flat_map(|output| &output.values).find(|value| !value.is_finite()) {
+            Some(value) => Err(AttributionError::Run(format!("expected finite numbers, found {value}"))),
+            None => Ok(outputs),
+        }
+    }
+
+    fn open(&self, derivation: Derivation) -> Result<Session, AttributionError> {
+        let Source { runtime, options, provider, folder, file } = &self.source;
+        let model = self.derive(derivation)?.write(Weights::InFile(file));
+        Session::open(runtime, &model, folder, *provider, options, Preparation::Optimized)
+            .map_err(AttributionError::Run)
+    }
+}
+
+/// A [`Feed`] that owns its name.
+struct Owned {
+    name: String,
+    element: Element,
+    shape: Vec<usize>,
+    values: Vec<f64>,
+}
+
+impl From<Feed<'_>> for Owned {
+    fn from(feed: Feed<'_>) -> Self {
+        Owned { name: feed.name.to_string(), element: feed.element.clone(), shape: feed.shape, values: feed.values }
+    }
+}
+
+impl Owned {
+    fn borrowed(&self) -> Feed<'_> {
+        Feed { name: &self.name, element: &self.element, shape: self.shape.clone(), values: self.values.clone() }
+    }
+}
+
+/// A sample of another length, with its first and last token in their places.
+fn stretched(sample: &[u32], tokens: usize) -> Vec<u32> {
+    let (Some(first), Some(last)) = (sample.first(), sample.last()) else { return vec![0; tokens] };
+    let inner = sample.get(1..sample.len() - 1).unwrap_or_default();
+    let inner = if inner.is_empty() { std::slice::from_ref(first) } else { inner };
+    let middle = inner.iter().cycle().take(tokens.saturating_sub(2));
+    std::iter::once(first).chain(middle).chain(std::iter::once(last)).copied().collect()
+}
+
+fn named<'a, const N: usize>(outputs: &'a [Output], places: [usize; N]) -> Result<[&'a Output; N], AttributionError> {
+    let found: Option<Vec<&Output>> = places.iter().map(|place| outputs.get(*place)).collect();
+    found
+        .and_then(|found| found.try_into().ok())
+        .ok_or_else(|| AttributionError::Run(format!("expected more outputs, found {}", outputs.len())))
+}
+
+fn value(output: &Output, row: usize) -> Result<f64, AttributionError> {
+    Ok(slice(output, row, 1)?[0])
+}
+
+fn slice(output: &Output, row: usize, width: usize) -> Result<Vec<f64>, AttributionError> {
+    let found = output.values.get(row * width..(row + 1) * width);
+    let found = found.ok_or_else(|| {
+        AttributionError::Run(format!("expected {width} values in row {row}, found the shape {:?}", output.shape))
+    })?;
+    Ok(found.iter().map(|value| f64::from(*value)).collect())
+}

@@ -1,0 +1,220 @@
+//! Operators that work element by element, with broadcasting.
+
+use super::result;
+use crate::graph::backward::{BackwardError, Pass, form};
+use crate::graph::int_attribute;
+use crate::graph::onnx::NodeProto;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
+
+type Adjoints = Result<Vec<(usize, String)>, BackwardError>;
+
+pub(super) fn pass(_: &mut Pass<'_>, _: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    // The mask of a Dropout is no result that a derivative comes from.
+    Ok(vec![(0, result(adjoints))])
+}
+
+pub(super) fn cast(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let Some(data_type) = pass.shapes.data_type(&node.input[0]) else {
+        return Err(form(node, "the type of its input is not known"));
+    };
+    let adjoint = result(adjoints);
+    Ok(vec![(0, pass.emit_with("Cast", &[&adjoint], vec![int_attribute("to", data_type as i64)]))])
+}
+
+pub(super) fn negate(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    Ok(vec![(0, pass.negate(&result(adjoints), &node.output[0]))])
+}
+
+pub(super) fn add(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let mut found = Vec::new();
+    for (position, input) in node.input.iter().enumerate() {
+        if pass.wants(node, position) {
+            found.push((position, pass.unbroadcast(result(adjoints), input, &node.output[0])?));
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn subtract(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let (adjoint, y) = (result(adjoints), &node.output[0]);
+    let mut found = Vec::new();
+    if pass.wants(node, 0) {
+        found.push((0, pass.unbroadcast(adjoint.clone(), &node.input[0], y)?));
+    }
+    if pass.wants(node, 1) {
+        let negated = pass.negate(&adjoint, y);
+        found.push((1, pass.unbroadcast(negated, &node.input[1], y)?));
+    }
+    Ok(found)
+}
+
+pub(super) fn multiply(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    multiply_into(pass, node, &result(adjoints), [true, true])
+}
+
+/// The product rule for the factors that `into` names; the others are taken as constant.
+pub(super) fn multiply_into(pass: &mut Pass<'_>, node: &NodeProto, adjoint: &str, into: [bool; 2]) -> Adjoints {
+    let mut found = Vec::new();
+    for position in 0..2 {
+        if into[position] && pass.wants(node, position) {
+            let product = pass.mul(adjoint, &node.input[1 - position]);
+            found.push((position, pass.unbroadcast(product, &node.input[position], &node.output[0])?));
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn divide(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    divide_into(pass, node, &result(adjoints), true)
+}
+
+/// The quotient rule; without `denominator` that one is taken as constant.
+pub(super) fn divide_into(pass: &mut Pass<'_>, node: &NodeProto, adjoint: &str, denominator: bool) -> Adjoints {
+    let (a, b, y) = (&node.input[0], &node.input[1], &node.output[0]);
+    let quotient = pass.emit("Div", &[adjoint, b]);
+    let mut found = Vec::new();
+    if denominator && pass.wants(node, 1) {
+        let product = pass.mul(&quotient, y);
+        let negated = pass.negate(&product, y);
+        found.push((1, pass.unbroadcast(negated, b, y)?));
+    }
+    if pass.wants(node, 0) {
+        found.push((0, pass.unbroadcast(quotient, a, y)?));
+    }
+    Ok(found)
+}
+
+pub(super) fn power(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let (x, y) = (&node.input[0], &node.output[0]);
+    if pass.wants(node, 1) {
+        return Err(form(node, "the exponent depends on the input, expected a constant"));
+    }
+    let exponent = match node.input.get(1).and_then(|exponent| pass.shapes.constant(exponent)) {
+        Some([exponent]) => *exponent,
+        _ => return Err(form(node, "the exponent is no constant number")),
+    };
+    // d x^p = p · x^(p−1)
+    let lower = if exponent == 2.0 {
+        x.clone()
+    } else {
+        let less = pass.scalar(exponent - 1.0, y);
+        pass.emit("Pow", &[x, &less])
+    };
+    let slope = pass.scale(&lower, exponent, y);
+    Ok(vec![(0, pass.mul(&result(adjoints), &slope))])
+}
+
+pub(super) fn square_root(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let y = &node.output[0];
+    let double = pass.scale(y, 2.0, y);
+    Ok(vec![(0, pass.emit("Div", &[&result(adjoints), &double]))])
+}
+
+pub(super) fn reciprocal(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let y = &node.output[0];
+    let square = pass.mul(y, y);
+    let product = pass.mul(&result(adjoints), &square);
+    Ok(vec![(0, pass.negate(&product, y))])
+}
+
+pub(super) fn exponential(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    Ok(vec![(0, pass.mul(&result(adjoints), &node.output[0]))])
+}
+
+pub(super) fn logarithm(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    Ok(vec![(0, pass.emit("Div", &[&result(adjoints), &node.input[0]]))])
+}
+
+pub(super) fn error_function(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    // erf' = 2/√π · exp(−x²)
+    let y = &node.output[0];
+    let bell = bell(pass, &node.input[0], -1.0, y);
+    let slope = pass.scale(&bell, FRAC_2_SQRT_PI, y);
+    Ok(vec![(0, pass.mul(&result(adjoints), &slope))])
+}
+
+/// exp(factor · x²)
+fn bell(pass: &mut Pass<'_>, x: &str, factor: f64, like: &str) -> String {
+    let square = pass.mul(x, x);
+    let exponent = pass.scale(&square, factor, like);
+    pass.emit("Exp", &[&exponent])
+}
+
+pub(super) fn tanh(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let (adjoint, y) = (result(adjoints), &node.output[0]);
+    let square = pass.mul(y, y);
+    let lost = pass.mul(&adjoint, &square);
+    Ok(vec![(0, pass.emit("Sub", &[&adjoint, &lost]))])
+}
+
+pub(super) fn sigmoid(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let y = &node.output[0];
+    let square = pass.mul(y, y);
+    let slope = pass.emit("Sub", &[y, &square]);
+    Ok(vec![(0, pass.mul(&result(adjoints), &slope))])
+}
+
+pub(super) fn relu(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let zero = pass.scalar(0.0, &node.output[0]);
+    let positive = pass.emit("Greater", &[&node.input[0], &zero]);
+    Ok(vec![(0, pass.emit("Where", &[&positive, &result(adjoints), &zero]))])
+}
+
+pub(super) fn gelu(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let slope = match node.attribute("approximate").map(|a| a.s().to_vec()).as_deref() {
+        None | Some(b"none" | b"") => gelu_slope(pass, node),
+        Some(b"tanh") => gelu_tanh_slope(pass, node),
+        Some(other) => {
+            return Err(form(node, format!("approximate=\"{}\", expected none or tanh", String::from_utf8_lossy(other))));
+        }
+    };
+    Ok(vec![(0, pass.mul(&result(adjoints), &slope))])
+}
+
+/// Φ(x) + x · φ(x)
+fn gelu_slope(pass: &mut Pass<'_>, node: &NodeProto) -> String {
+    let (x, y) = (&node.input[0], &node.output[0]);
+    let (one, scaled) = (pass.scalar(1.0, y), pass.scale(x, FRAC_1_SQRT_2, y));
+    let erf = pass.emit("Erf", &[&scaled]);
+    let twice = pass.emit("Add", &[&erf, &one]);
+    let cumulative = pass.scale(&twice, 0.5, y);
+    let bell = bell(pass, x, -0.5, y);
+    let density = pass.scale(&bell, 1.0 / (2.0 * PI).sqrt(), y);
+    let moved = pass.mul(x, &density);
+    pass.emit("Add", &[&cumulative, &moved])
+}
+
+/// With t = tanh(c·x·(1 + k·x²)): ½(1 + t) + ½·x·(1 − t²)·c·(1 + 3k·x²)
+fn gelu_tanh_slope(pass: &mut Pass<'_>, node: &NodeProto) -> String {
+    const K: f64 = 0.044715;
+    let c = (2.0 / PI).sqrt();
+    let (x, y) = (&node.input[0], &node.output[0]);
+    let (one, square) = (pass.scalar(1.0, y), pass.mul(x, x));
+    let one_plus = |pass: &mut Pass<'_>, factor: f64| {
+        let scaled = pass.scale(&square, factor, y);
+        pass.emit("Add", &[&scaled, &one])
+    };
+    let (inner, outer) = (one_plus(pass, K), one_plus(pass, 3.0 * K));
+    let scaled = pass.scale(x, c, y);
+    let argument = pass.mul(&scaled, &inner);
+    let t = pass.emit("Tanh", &[&argument]);
+    let (t_square, above) = (pass.mul(&t, &t), pass.emit("Add", &[&t, &one]));
+    let rest = pass.emit("Sub", &[&one, &t_square]);
+    let bent = pass.mul(&rest, &outer);
+    let moved = pass.mul(&scaled, &bent);
+    let both = pass.emit("Add", &[&above, &moved]);
+    pass.scale(&both, 0.5, y)
+}
+
+pub(super) fn choose(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let (adjoint, y) = (result(adjoints), &node.output[0]);
+    let (condition, zero) = (&node.input[0], pass.scalar(0.0, y));
+    let mut found = Vec::new();
+    for (position, branches) in [(1, [adjoint.as_str(), &zero]), (2, [&zero, &adjoint])] {
+        if pass.wants(node, position) {
+            let chosen = pass.emit("Where", &[condition, branches[0], branches[1]]);
+            found.push((position, pass.unbroadcast(chosen, &node.input[position], y)?));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,84 @@
+//! Matrix products.
+
+use super::result;
+use crate::graph::backward::{BackwardError, Pass, form};
+use crate::graph::onnx::{AttributeProto, NodeProto};
+use crate::graph::{float_attribute, int_attribute};
+
+type Adjoints = Result<Vec<(usize, String)>, BackwardError>;
+
+pub(super) fn matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let (a, b) = (&node.input[0], &node.input[1]);
+    let (a_rank, b_rank) = (pass.rank(node, a)?, pass.rank(node, b)?);
+    if a_rank < 2 || b_rank < 2 {
+        return Err(form(node, "an operand is a vector, expected matrices"));
+    }
+    let adjoint = result(adjoints);
+    let mut found = Vec::new();
+    if pass.wants(node, 0) {
+        let other = pass.transposed(b, b_rank);
+        let product = pass.emit("MatMul", &[&adjoint, &other]);
+        found.push((0, sum_batches(pass, node, product, a)?));
+    }
+    if pass.wants(node, 1) {
+        let other = pass.transposed(a, a_rank);
+        let product = pass.emit("MatMul", &[&other, &adjoint]);
+        found.push((1, sum_batches(pass, node, product, b)?));
+    }
+    Ok(found)
+}
+
+/// Sums over the batch axes along which an operand was broadcast.
+fn sum_batches(pass: &mut Pass<'_>, node: &NodeProto, product: String, operand: &str) -> Result<String, BackwardError> {
+    let (Some(from), Some(to)) = (pass.shapes.of(&node.output[0]), pass.shapes.of(operand)) else {
+        return Err(form(node, "the shapes of its operands are not known"));
+    };
+    let (from_rank, to_rank) = (from[0].len(), to[0].len());
+    let new = from_rank - to_rank;
+    let stretched = |axis: usize| axis < new || (0..2).any(|run| to[run][axis - new] == 1 && from[run][axis] != 1);
+    let axes: Vec<i64> = (0..from_rank - 2).filter(|axis| stretched(*axis)).map(|axis| axis as i64).collect();
+    if axes.is_empty() {
+        return Ok(product);
+    }
+    let summed = pass.reduce_sum(&product, &axes, true);
+    if new == 0 {
+        return Ok(summed);
+    }
+    let shape = pass.shape(operand);
+    Ok(pass.emit("Reshape", &[&summed, &shape]))
+}
+
+/// y = α · A' · B' + β · C, where ' transposes if the node says so.
+pub(super) fn general_matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    let adjoint = result(adjoints);
+    let flag = |name: &str| node.int(name).unwrap_or(0) != 0;
+    let factor = |name: &str| node.attribute(name).and_then(|a| a.f).unwrap_or(1.0);
+    let (transposed_a, transposed_b) = (flag("transA"), flag("transB"));
+    let product = |pass: &mut Pass<'_>, left: (&str, bool), right: (&str, bool)| {
+        let attributes: Vec<AttributeProto> = vec![
+            float_attribute("alpha", factor("alpha")),
+            int_attribute("transA", left.1.into()),
+            int_attribute("transB", right.1.into()),
+        ];
+        pass.emit_with("Gemm", &[left.0, right.0], attributes)
+    };
+    let (a, b) = (node.input[0].as_str(), node.input[1].as_str());
+    let mut found = Vec::new();
+    if pass.wants(node, 0) {
+        found.push((0, match transposed_a {
+            false => product(pass, (&adjoint, false), (b, !transposed_b)),
+            true => product(pass, (b, transposed_b), (&adjoint, true)),
+        }));
+    }
+    if pass.wants(node, 1) {
+        found.push((1, match transposed_b {
+            false => product(pass, (a, !transposed_a), (&adjoint, false)),
+            true => product(pass, (&adjoint, true), (a, transposed_a)),
+        }));
+    }
+    if pass.wants(node, 2) {
+        let scaled = pass.scale(&adjoint, factor("beta").into(), &node.output[0]);
+        found.push((2, pass.unbroadcast(scaled, &node.input[2], &node.output[0])?));
+    }
+    Ok(found)
+}
