@@ -1,1 +1,60 @@
-//! cli
+//! The command line: arguments → one domain call → text. Exit codes: 0 done, 1 what was asked about is so (`check
+//! --fail-on flagged`, `doctor` on an unhealthy set-up, rows of `score` that failed), 2 error.
+
+mod arguments;
+mod check;
+mod colour;
+mod doctor;
+mod explain;
+mod functions;
+mod json;
+mod output;
+mod render;
+mod score;
+mod set_up;
+mod source;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use output::{Failure, Output};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the program named by `arguments` (the first is the program itself).
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors; clap prints each to the right stream.
+            let code = if error.use_stderr() { 2 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let mut output = Output::new(arguments.global.color);
+    let result = dispatch(&arguments, &mut output).and_then(|code| output.flush().map(|()| code));
+    match result {
+        Ok(code) => ExitCode::from(code),
+        // The reader has seen enough, as in `linelens explain … | head`.
+        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.error(&failure.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch(arguments: &Arguments, output: &mut Output) -> Result<u8, Failure> {
+    let global = &arguments.global;
+    match &arguments.command {
+        Command::Explain(command) => explain::run(global, command, output),
+        Command::Functions(command) => functions::run(command, output),
+        Command::Check(command) => check::run(global, command, output),
+        Command::Score(command) => score::run(global, command, output),
+        Command::Doctor(command) => doctor::run(global, command, output),
+        Command::Lsp(_) => {
+            let (config, problems) = set_up::server_config(global)?;
+            Ok(crate::lsp::run(config, problems))
+        }
+    }
+}

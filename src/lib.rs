@@ -18,6 +18,8 @@
 
 pub mod text;
 
+pub mod escape;
+
 pub mod syntax;
 
 pub mod tokens;

@@ -1,0 +1,255 @@
+//! What can be said on the command line. Values are checked by [`crate::config`], so that a setting means the same
+//! wherever it is given.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+/// Shows which lines of a C/C++ function drove a vulnerability detector's prediction.
+#[derive(Debug, Parser)]
+#[command(name = "linelens", version, max_term_width = 100)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Explain functions: probability, and how relevant each line was for it
+    Explain(Explain),
+    /// Score every function of files and directories
+    Check(Check),
+    /// Filter: JSON Lines with `func` in, JSON Lines with `probability` out, in the same order
+    Score(Score),
+    /// List the functions of files as JSON Lines
+    Functions(Functions),
+    /// Say what was found on this machine, what works, and what to do about the rest
+    Doctor(Doctor),
+    /// The language server, on standard input and output
+    Lsp(Lsp),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// Settings of the machine, for every command.
+#[derive(Debug, Args)]
+pub(super) struct Global {
+    /// Model directory: model.onnx, tokenizer.json, config.json
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(super) model: Option<PathBuf>,
+    /// ONNX Runtime library
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) library: Option<PathBuf>,
+    /// auto, cpu or cuda
+    #[arg(long, global = true, value_name = "PROVIDER")]
+    pub(super) execution_provider: Option<String>,
+    /// Threads for one model run
+    #[arg(long, global = true, value_name = "N")]
+    pub(super) threads: Option<String>,
+    /// CUDA device
+    #[arg(long, global = true, value_name = "N")]
+    pub(super) device_id: Option<String>,
+    /// CUDA memory limit in MiB
+    #[arg(long, global = true, value_name = "MIB")]
+    pub(super) memory_limit: Option<String>,
+    /// Colours; NO_COLOR and FORCE_COLOR are honoured
+    #[arg(long, global = true, value_enum, default_value = "auto")]
+    pub(super) color: Color,
+}
+
+/// Settings of an analysis.
+#[derive(Debug, Args)]
+pub(super) struct Analysis {
+    /// editor (long functions in windows) or paper (truncated, as in the literature)
+    #[arg(long, value_name = "PROFILE")]
+    pub(super) profile: Option<String>,
+    /// Flag a function when its probability exceeds this; default: the detector's
+    #[arg(long, value_name = "P")]
+    pub(super) threshold: Option<String>,
+    /// Long functions: window or truncate
+    #[arg(long, value_name = "POLICY")]
+    pub(super) long: Option<String>,
+    /// Sum |relevance| of a line's tokens instead of signed relevance
+    #[arg(long)]
+    pub(super) absolute: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// File, optionally with a 1-based position; `-` reads standard input
+    #[arg(value_name = "FILE[:LINE[:COL]]")]
+    pub(super) target: String,
+    /// The function with this name (`bar` also finds `Foo::bar`)
+    #[arg(long, value_name = "NAME")]
+    pub(super) function: Option<String>,
+    /// attention:first, attention:last, attention:N, or all
+    #[arg(long, value_name = "METHOD")]
+    pub(super) method: Option<String>,
+    #[command(flatten)]
+    pub(super) analysis: Analysis,
+    /// c or cpp; default: by the file's name and text
+    #[arg(long, value_name = "LANGUAGE", value_enum)]
+    pub(super) language: Option<LanguageName>,
+    #[arg(long, value_enum, default_value = "ansi")]
+    pub(super) format: ExplainFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LanguageName {
+    C,
+    Cpp,
+}
+
+impl LanguageName {
+    /// The LSP language identifier.
+    pub(super) fn language_id(self) -> &'static str {
+        match self {
+            LanguageName::C => "c",
+            LanguageName::Cpp => "cpp",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ExplainFormat {
+    /// Shaded source for a terminal
+    Ansi,
+    /// One JSON object a function, one a line
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// Files and directories; directories are searched for C and C++ files, .gitignore respected
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+    /// Method that names the most relevant lines
+    #[arg(long, value_name = "METHOD")]
+    pub(super) method: Option<String>,
+    #[command(flatten)]
+    pub(super) analysis: Analysis,
+    /// Also list functions that were not flagged
+    #[arg(long)]
+    pub(super) all: bool,
+    #[arg(long, value_enum, default_value = "text")]
+    pub(super) format: CheckFormat,
+    /// Exit with 1 when a function was flagged
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(super) fail_on: Option<FailOn>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum CheckFormat {
+    Text,
+    /// The findings of `explain --format json`, one a line
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FailOn {
+    Flagged,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Score {
+    /// Also give the lines with this method
+    #[arg(long, value_name = "METHOD")]
+    pub(super) method: Option<String>,
+    #[command(flatten)]
+    pub(super) analysis: Analysis,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Functions {
+    /// Files and directories
+    #[arg(required = true, value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    #[arg(long, value_enum, default_value = "text")]
+    pub(super) format: DoctorFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DoctorFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Lsp {
+    /// Accepted for clients that pass it; standard input and output are used in any case
+    #[arg(long)]
+    pub(super) stdio: bool,
+}
+
+impl Global {
+    /// As settings of [`crate::config`].
+    pub(super) fn settings(&self) -> Map<String, Value> {
+        let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        collect([
+            ("model", text(&self.model).map(Value::String)),
+            ("library", text(&self.library).map(Value::String)),
+            ("executionProvider", self.execution_provider.clone().map(Value::String)),
+            ("threads", self.threads.as_deref().map(number)),
+            ("deviceId", self.device_id.as_deref().map(number)),
+            ("memoryLimitMiB", self.memory_limit.as_deref().map(number)),
+        ])
+    }
+}
+
+impl Analysis {
+    /// As settings of [`crate::config`].
+    pub(super) fn settings(&self, method: Option<&str>) -> Map<String, Value> {
+        let string = |text: &str| Value::String(text.to_string());
+        collect([
+            ("method", method.map(string)),
+            ("profile", self.profile.as_deref().map(string)),
+            ("threshold", self.threshold.as_deref().map(number)),
+            ("long", self.long.as_deref().map(string)),
+            ("absolute", self.absolute.then_some(Value::Bool(true))),
+        ])
+    }
+}
+
+/// What is no number stays a string, so that the schema's message names what was found.
+fn number(text: &str) -> Value {
+    text.parse::<serde_json::Number>().map_or_else(|_| Value::String(text.to_string()), Value::Number)
+}
+
+fn collect<const N: usize>(settings: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    settings.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_a_key_of_the_schema() {
+        let line = "linelens --model m --library l --execution-provider cpu --threads 2 --device-id 0 --memory-limit 5 \
+                    explain f.c --method attention:1 --profile paper --threshold 0.5 --long window --absolute";
+        let arguments = Arguments::parse_from(line.split_whitespace());
+        let Command::Explain(explain) = &arguments.command else { panic!() };
+        let mut settings = arguments.global.settings();
+        settings.extend(explain.analysis.settings(explain.method.as_deref()));
+        assert_eq!(settings.len(), 11);
+        let (_, problems) = crate::config::Config::load_from(&Value::Object(settings), |_| None);
+        assert_eq!(problems, []);
+    }
+}

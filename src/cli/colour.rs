@@ -1,0 +1,193 @@
+//! Which colours the terminal shows, and the heat scale: one hue, luminance ordered, in [`STEPS`] steps.
+
+use super::arguments::Color;
+
+/// Steps of the heat scale; step 0 is unshaded.
+pub(super) const STEPS: usize = 8;
+
+type Rgb = (u8, u8, u8);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    None,
+    /// xterm's 256 colours.
+    Indexed,
+    True,
+}
+
+/// How to shade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Palette {
+    depth: Depth,
+    light: bool,
+}
+
+impl Palette {
+    /// `environment` serves for the terminal's background (`COLORFGBG`); what the terminal can show is detected by
+    /// `supports-color`, which honours NO_COLOR, FORCE_COLOR, COLORTERM and TERM.
+    pub(super) fn detect(color: Color, environment: impl Fn(&str) -> Option<String>) -> Palette {
+        let support = supports_color::on(supports_color::Stream::Stdout);
+        let detected = match support {
+            Some(level) if level.has_16m => Depth::True,
+            Some(level) if level.has_256 => Depth::Indexed,
+            _ => Depth::None,
+        };
+        let depth = match color {
+            Color::Never => Depth::None,
+            Color::Auto => detected,
+            Color::Always if detected == Depth::None => forced_depth(&environment),
+            Color::Always => detected,
+        };
+        let background = environment("COLORFGBG");
+        let light =
+            background.as_deref().and_then(|v| v.rsplit(';').next()).is_some_and(|v| v == "7" || v == "15");
+        Palette { depth, light }
+    }
+
+    #[cfg(test)]
+    pub(super) const PLAIN: Palette = Palette { depth: Depth::None, light: false };
+
+    pub(super) fn bold(self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    pub(super) fn dim(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    /// `text` on the background of `step`, 0 to [`STEPS`].
+    pub(super) fn heat(self, step: usize, text: &str) -> String {
+        if step == 0 {
+            return text.to_string();
+        }
+        let (foreground, background) = self.step_colours(step);
+        let code = match self.depth {
+            Depth::None => return text.to_string(),
+            Depth::Indexed => format!("38;5;{};48;5;{}", indexed(foreground), indexed(background)),
+            Depth::True => {
+                let (f, b) = (foreground, background);
+                format!("38;2;{};{};{};48;2;{};{};{}", f.0, f.1, f.2, b.0, b.1, b.2)
+            }
+        };
+        self.wrap(&code, text)
+    }
+
+    fn step_colours(self, step: usize) -> (Rgb, Rgb) {
+        let (foreground, faint, strong) = match self.light {
+            false => ((255, 255, 255), (48, 28, 10), (184, 78, 0)),
+            true => ((0, 0, 0), (255, 243, 228), (240, 130, 20)),
+        };
+        let mix = |a: u8, b: u8| {
+            let t = (step.min(STEPS) - 1) as f64 / (STEPS - 1) as f64;
+            (f64::from(a) + (f64::from(b) - f64::from(a)) * t).round() as u8
+        };
+        (foreground, (mix(faint.0, strong.0), mix(faint.1, strong.1), mix(faint.2, strong.2)))
+    }
+
+    fn wrap(self, code: &str, text: &str) -> String {
+        match self.depth {
+            Depth::None => text.to_string(),
+            Depth::Indexed | Depth::True => format!("\x1b[{code}m{text}\x1b[0m"),
+        }
+    }
+}
+
+/// `--color always` into a pipe: the terminal behind it is what the environment describes.
+fn forced_depth(environment: &impl Fn(&str) -> Option<String>) -> Depth {
+    match environment("COLORTERM").as_deref() {
+        Some("truecolor" | "24bit") => Depth::True,
+        _ => Depth::Indexed,
+    }
+}
+
+/// The step of a score in 0..=1; only a score of 0 is unshaded.
+pub(super) fn step(score: f64) -> usize {
+    (score * STEPS as f64).ceil().clamp(0.0, STEPS as f64) as usize
+}
+
+/// The nearest entry of xterm's colour cube or grey ramp.
+fn indexed((r, g, b): Rgb) -> u8 {
+    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    let nearest = |v: u8| (0..6u8).min_by_key(|i| LEVELS[*i as usize].abs_diff(v)).unwrap_or(0);
+    let cube = (nearest(r), nearest(g), nearest(b));
+    let grey = ((u16::from(r) + u16::from(g) + u16::from(b)) / 3).saturating_sub(3) / 10;
+    let grey = grey.min(23) as u8;
+    let distance = |(x, y, z): Rgb| {
+        [x.abs_diff(r), y.abs_diff(g), z.abs_diff(b)].iter().map(|d| u32::from(*d).pow(2)).sum::<u32>()
+    };
+    let of_cube = distance((LEVELS[cube.0 as usize], LEVELS[cube.1 as usize], LEVELS[cube.2 as usize]));
+    let level = 8 + 10 * grey;
+    if distance((level, level, level)) < of_cube {
+        232 + grey
+    } else {
+        16 + 36 * cube.0 + 6 * cube.1 + cube.2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// WCAG 2 relative luminance.
+    fn luminance((r, g, b): Rgb) -> f64 {
+        let channel = |v: u8| {
+            let v = f64::from(v) / 255.0;
+            if v <= 0.03928 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b)
+    }
+
+    #[test]
+    fn every_step_is_readable_and_luminance_is_ordered() {
+        for light in [false, true] {
+            let palette = Palette { depth: Depth::True, light };
+            let mut last = None;
+            for step in 1..=STEPS {
+                let (foreground, background) = palette.step_colours(step);
+                let (a, b) = (luminance(foreground), luminance(background));
+                let contrast = (a.max(b) + 0.05) / (a.min(b) + 0.05);
+                assert!(contrast >= 4.5, "step {step} of light={light}: {contrast:.2}");
+                if let Some(last) = last {
+                    assert!(if light { b < last } else { b > last }, "step {step} of light={light}");
+                }
+                last = Some(b);
+            }
+        }
+    }
+
+    #[test]
+    fn only_zero_is_unshaded() {
+        assert_eq!([0.0, 1e-9, 0.125, 0.126, 0.5, 1.0].map(step), [0, 1, 1, 2, 4, 8]);
+        assert_eq!(step(f64::NAN), 0);
+    }
+
+    #[test]
+    fn plain_output_has_no_escapes() {
+        let palette = Palette::PLAIN;
+        assert_eq!(palette.heat(5, "x") + &palette.bold("y") + &palette.dim("z"), "xyz");
+        let palette = Palette::detect(Color::Never, |_| Some("truecolor".into()));
+        assert_eq!(palette.heat(5, "x"), "x");
+    }
+
+    #[test]
+    fn forced_colour_follows_the_environment() {
+        let heat = |colorterm: &str| {
+            let environment = |name: &str| (name == "COLORTERM").then(|| colorterm.to_string());
+            assert_eq!(
+                forced_depth(&environment),
+                if colorterm.is_empty() { Depth::Indexed } else { Depth::True }
+            );
+            Palette { depth: forced_depth(&environment), light: false }.heat(8, "x")
+        };
+        assert_eq!(heat("truecolor"), "\x1b[38;2;255;255;255;48;2;184;78;0mx\x1b[0m");
+        assert_eq!(heat(""), "\x1b[38;5;231;48;5;130mx\x1b[0m");
+    }
+
+    #[test]
+    fn indexed_is_the_nearest() {
+        assert_eq!(indexed((0, 0, 0)), 16);
+        assert_eq!(indexed((255, 255, 255)), 231);
+        assert_eq!(indexed((48, 28, 10)), 234);
+        assert_eq!(indexed((175, 95, 0)), 130);
+    }
+}

@@ -1,0 +1,92 @@
+//! `linelens explain`.
+
+use super::arguments::{Explain, ExplainFormat, Global};
+use super::json::FindingJson;
+use super::output::{Failure, Output};
+use super::source::{Document, Target};
+use super::{render, set_up};
+use crate::analysis::{Analyzer, Options};
+use crate::detector::Cancellation;
+use crate::syntax::Function;
+use std::path::Path;
+
+pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Result<u8, Failure> {
+    let all_methods = command.method.as_deref() == Some("all");
+    let method = command.method.as_deref().filter(|_| !all_methods);
+    let config = set_up::config(global, Some((&command.analysis, method)), output)?;
+    let options = config.settings().options;
+
+    let (document, functions) = read(command, output)?;
+    let mut analyzer = set_up::analyzer(&config)?;
+    let methods = if all_methods { analyzer.methods() } else { vec![options.method] };
+    let mut first = true;
+    for function in &functions {
+        for method in &methods {
+            if !first && command.format == ExplainFormat::Ansi {
+                output.line("")?;
+            }
+            first = false;
+            explain(
+                &mut analyzer,
+                &document,
+                function,
+                Options { method: *method, ..options },
+                command.format,
+                output,
+            )?;
+        }
+    }
+    Ok(0)
+}
+
+/// The document and which of its functions are meant.
+fn read(command: &Explain, output: &mut Output) -> Result<(Document, Vec<Function>), Failure> {
+    let language = command.language.map(|language| language.language_id());
+    let target = Target::parse(&command.target, Path::exists);
+    let document = if target.path.as_os_str() == "-" {
+        Document::standard_input(language, output)?
+    } else {
+        Document::read(&target.path, language, output)?
+    };
+    let functions = match (&command.function, target.line) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::new("a position and --function were given: give one of them"));
+        }
+        (Some(name), None) => document.functions_named(name)?,
+        (None, Some(line)) => vec![document.function_at(line, target.column)?],
+        (None, None) => document.functions(),
+    };
+    if functions.is_empty() {
+        return Err(Failure::new(format!("{}: {}", document.shown(), crate::syntax::NoFunction::Empty)));
+    }
+    Ok((document, functions))
+}
+
+fn explain(
+    analyzer: &mut Analyzer,
+    document: &Document,
+    function: &Function,
+    options: Options,
+    format: ExplainFormat,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let finding = analyzer
+        .analyze(&document.text, &document.lines, function, &options, &Cancellation::new(), &mut |_, _| {})
+        .map_err(|error| {
+            Failure::new(format!(
+                "{}: {}: {error}",
+                document.shown(),
+                crate::escape::terminal(&function.name)
+            ))
+        })?;
+    let model = analyzer.info();
+    match format {
+        ExplainFormat::Json => {
+            output.json(&FindingJson::new(&document.name, &document.text, &document.lines, &finding, model))
+        }
+        ExplainFormat::Ansi => {
+            let text = render::finding(document, &finding, model, output.palette());
+            output.line(text.trim_end_matches('\n'))
+        }
+    }
+}

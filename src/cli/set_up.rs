@@ -1,0 +1,59 @@
+//! From flags to configuration and a loaded detector.
+
+use super::arguments::{Analysis, Global};
+use super::output::{Failure, Output};
+use crate::analysis::Analyzer;
+use crate::config::{Config, Problem, Source};
+use crate::doctor;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// The name of a workspace's settings file.
+const WORKSPACE_FILE: &str = "linelens.toml";
+
+/// All sources for a command that analyses; a bad flag is an error, anything else a warning.
+pub(super) fn config(
+    global: &Global,
+    analysis: Option<(&Analysis, Option<&str>)>,
+    output: &mut Output,
+) -> Result<Config, Failure> {
+    let mut flags = global.settings();
+    flags.extend(analysis.map(|(analysis, method)| analysis.settings(method)).unwrap_or_default());
+    let (mut config, mut problems) = load(flags)?;
+    if let Some((path, text)) = workspace_file() {
+        problems.extend(config.set_toml(Source::WorkspaceFile, &path, &text));
+    }
+    for problem in problems {
+        output.warn(&problem.to_string());
+    }
+    Ok(config)
+}
+
+/// The sources that do not depend on a workspace; the server reads those of its workspace folders itself.
+pub(super) fn server_config(global: &Global) -> Result<(Config, Vec<Problem>), Failure> {
+    load(global.settings())
+}
+
+pub(super) fn analyzer(config: &Config) -> Result<Analyzer, Failure> {
+    // Nothing is discovered by the current folder, so there is no workspace to keep out of.
+    let (_, detector) =
+        doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.to_text()))?;
+    Ok(Analyzer::new(detector))
+}
+
+fn load(flags: Map<String, Value>) -> Result<(Config, Vec<Problem>), Failure> {
+    let (config, problems) = Config::load(&Value::Object(flags));
+    match problems.iter().find(|problem| problem.source == Source::Flags) {
+        Some(problem) => Err(Failure::new(format!("{problem}; see `linelens help`"))),
+        None => Ok((config, problems)),
+    }
+}
+
+/// The settings file of the current folder or the nearest folder above it.
+fn workspace_file() -> Option<(std::path::PathBuf, String)> {
+    let current = std::env::current_dir().ok()?;
+    current.ancestors().map(|folder: &Path| folder.join(WORKSPACE_FILE)).find_map(|path| {
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some((path, text))
+    })
+}

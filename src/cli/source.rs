@@ -1,0 +1,221 @@
+//! Files as documents, and positions as people write them.
+
+use super::output::{Failure, Output};
+use crate::escape;
+use crate::syntax::{Function, Language, SyntaxTree};
+use crate::text::{LineIndex, Position, PositionEncoding};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What a directory is searched for.
+const EXTENSIONS: &[&str] =
+    &["c", "h", "cc", "cpp", "cxx", "c++", "hh", "hpp", "hxx", "h++", "inl", "ipp", "tpp", "cu", "cuh"];
+
+/// A parsed file.
+#[derive(Debug)]
+pub(super) struct Document {
+    /// As the user named it.
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) lines: LineIndex,
+    pub(super) tree: SyntaxTree,
+}
+
+impl Document {
+    /// Reads a file; bytes that are no UTF-8 become U+FFFD, and the user is told.
+    pub(super) fn read(
+        path: &Path,
+        language_id: Option<&str>,
+        output: &mut Output,
+    ) -> Result<Document, Failure> {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path)
+            .map_err(|error| Failure::new(format!("{} cannot be read: {error}", escape::terminal(&name))))?;
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        Ok(Document::new(name, bytes, extension, language_id, output))
+    }
+
+    pub(super) fn standard_input(
+        language_id: Option<&str>,
+        output: &mut Output,
+    ) -> Result<Document, Failure> {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::new(format!("standard input cannot be read: {error}")))?;
+        // Without a name, as a header: C unless it parses better as C++.
+        Ok(Document::new("-".to_string(), bytes, Some("h"), language_id, output))
+    }
+
+    fn new(
+        name: String,
+        bytes: Vec<u8>,
+        extension: Option<&str>,
+        language_id: Option<&str>,
+        output: &mut Output,
+    ) -> Document {
+        let text = String::from_utf8(bytes).unwrap_or_else(|error| {
+            let line =
+                error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count()
+                    + 1;
+            output.warn(&format!(
+                "{}, line {line}: not UTF-8; the model sees U+FFFD in place of such bytes",
+                escape::terminal(&name)
+            ));
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        });
+        let tree = SyntaxTree::parse(&text, Language::detect(extension, language_id, &text));
+        Document { name, lines: LineIndex::new(&text), text, tree }
+    }
+
+    pub(super) fn functions(&self) -> Vec<Function> {
+        self.tree.functions(&self.text)
+    }
+
+    /// The innermost function at a 1-based line and column; without a column, at the line's first code.
+    pub(super) fn function_at(&self, line: usize, column: Option<usize>) -> Result<Function, Failure> {
+        if line == 0 || line > self.lines.line_count() {
+            let count = self.lines.line_count();
+            return Err(Failure::new(format!(
+                "{} has {count} lines, so there is no line {line}",
+                self.shown()
+            )));
+        }
+        let position = |character| Position { line: (line - 1) as u32, character };
+        let offset = match column {
+            Some(column) => {
+                let character = u32::try_from(column.saturating_sub(1)).unwrap_or(u32::MAX);
+                self.lines.offset(&self.text, position(character), PositionEncoding::Utf32)
+            }
+            None => {
+                let span = self.lines.line_span(line - 1);
+                let line_text = span.of(&self.text).unwrap_or_default();
+                span.start + (line_text.len() - line_text.trim_start().len())
+            }
+        };
+        self.tree
+            .function_at(&self.text, offset)
+            .map_err(|reason| Failure::new(format!("{}:{line}: {reason}", self.shown())))
+    }
+
+    /// Every function with this name; `bar` also means `Foo::bar`.
+    pub(super) fn functions_named(&self, name: &str) -> Result<Vec<Function>, Failure> {
+        let all = self.functions();
+        let exact: Vec<Function> = all.iter().filter(|function| function.name == name).cloned().collect();
+        let found = if exact.is_empty() {
+            all.iter().filter(|function| function.name.rsplit("::").next() == Some(name)).cloned().collect()
+        } else {
+            exact
+        };
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let names: Vec<String> =
+            all.iter().take(20).map(|function| escape::terminal(&function.name)).collect();
+        let known = match names.len() {
+            0 => "it has no C or C++ function definition".to_string(),
+            shown if shown < all.len() => format!("its first functions are {}", names.join(", ")),
+            _ => format!("its functions are {}", names.join(", ")),
+        };
+        Err(Failure::new(format!("{} has no function {}; {known}", self.shown(), escape::terminal(name))))
+    }
+
+    pub(super) fn shown(&self) -> String {
+        escape::terminal(&self.name)
+    }
+}
+
+/// A file and, where the user gave one, a 1-based position.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) path: PathBuf,
+    pub(super) line: Option<usize>,
+    pub(super) column: Option<usize>,
+}
+
+impl Target {
+    /// `FILE[:LINE[:COL]]`; a file whose whole name exists is that file, whatever colons it holds.
+    pub(super) fn parse(text: &str, exists: impl Fn(&Path) -> bool) -> Target {
+        let whole = Target { path: PathBuf::from(text), line: None, column: None };
+        if exists(&whole.path) {
+            return whole;
+        }
+        let Some((rest, last)) = split_number(text) else { return whole };
+        match split_number(rest) {
+            Some((path, line)) if !exists(Path::new(rest)) => {
+                Target { path: PathBuf::from(path), line: Some(line), column: Some(last) }
+            }
+            _ => Target { path: PathBuf::from(rest), line: Some(last), column: None },
+        }
+    }
+}
+
+fn split_number(text: &str) -> Option<(&str, usize)> {
+    let (rest, number) = text.rsplit_once(':')?;
+    Some((rest, number.parse().ok()?)).filter(|(rest, _)| !rest.is_empty())
+}
+
+/// C and C++ files at and below the paths, in a stable order; a path that is a file is taken whatever its name.
+pub(super) fn files(paths: &[PathBuf], output: &mut Output) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for path in paths {
+        let metadata = std::fs::metadata(path).map_err(|error| {
+            Failure::new(format!("{} cannot be read: {error}", escape::terminal(&path.display().to_string())))
+        })?;
+        if !metadata.is_dir() {
+            found.push(path.clone());
+            continue;
+        }
+        let walk = ignore::WalkBuilder::new(path).sort_by_file_path(Ord::cmp).require_git(false).build();
+        for entry in walk {
+            match entry {
+                Ok(entry)
+                    if entry.file_type().is_some_and(|kind| kind.is_file()) && is_source(entry.path()) =>
+                {
+                    found.push(entry.into_path());
+                }
+                Ok(_) => {}
+                Err(error) => output.warn(&escape::terminal(&error.to_string())),
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn is_source(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+    extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str, existing: &[&str]) -> (String, Option<usize>, Option<usize>) {
+        let target = Target::parse(text, |path| existing.iter().any(|name| path == Path::new(name)));
+        (target.path.display().to_string(), target.line, target.column)
+    }
+
+    #[test]
+    fn positions() {
+        assert_eq!(target("a.c", &["a.c"]), ("a.c".into(), None, None));
+        assert_eq!(target("a.c:12", &["a.c"]), ("a.c".into(), Some(12), None));
+        assert_eq!(target("a.c:12:3", &["a.c"]), ("a.c".into(), Some(12), Some(3)));
+        assert_eq!(target("a:1:2", &["a:1"]), ("a:1".into(), Some(2), None));
+        assert_eq!(target("a:1:2", &["a:1:2"]), ("a:1:2".into(), None, None));
+        assert_eq!(target("C:\\a.c", &[]), ("C:\\a.c".into(), None, None));
+        assert_eq!(target("-", &[]), ("-".into(), None, None));
+        assert_eq!(target("a.c:x", &[]), ("a.c:x".into(), None, None));
+        assert_eq!(target(":7", &[]), (":7".into(), None, None));
+    }
+
+    #[test]
+    fn sources_by_extension() {
+        for name in ["a.c", "b.H", "d/e.cpp", "x.C"] {
+            assert!(is_source(Path::new(name)), "{name}");
+        }
+        for name in ["a.rs", "c", ".c", "a.c.orig"] {
+            assert!(!is_source(Path::new(name)), "{name}");
+        }
+    }
+}
