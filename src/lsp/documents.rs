@@ -168,6 +168,13 @@ pub(crate) fn map_offset(offset: usize, edit: Edit) -> usize {
     }
 }
 
+/// Where a span lies after an edit; text inserted at one of its ends stays outside.
+pub(crate) fn map_span(span: ByteSpan, edit: Edit) -> ByteSpan {
+    let start = map_offset(span.start, edit);
+    let end = if edit.start >= span.end { span.end } else { map_offset(span.end, edit) };
+    ByteSpan::new(start, end.max(start))
+}
+
 /// Whether an edit changes the text of a span. One that only touches an end does not.
 pub(crate) fn changes_span(span: ByteSpan, edit: Edit) -> bool {
     edit.start < span.end && span.start < edit.old_end
@@ -212,7 +219,9 @@ pub(crate) struct Document {
     pub(crate) changed_at: Instant,
     /// A byte offset of the snapshot, where one is known.
     pub(crate) cursor: Option<usize>,
-    /// The cursor is newer than the text, so that its function need not wait for the typing to pause.
+    /// Where the user pointed last; for plain clients that is all there is to know about the cursor.
+    pub(crate) hovered: Option<usize>,
+    /// Cursor or pointer moved after the last edit, so that their functions need not wait for the typing to pause.
     pub(crate) cursor_moved: bool,
     pub(crate) known: HashMap<TextKey, Known>,
     /// The version for which the user cancelled the background work.
@@ -247,6 +256,7 @@ impl Document {
             snapshot: Arc::new(snapshot),
             changed_at: Instant::now(),
             cursor: None,
+            hovered: None,
             cursor_moved: false,
             known: HashMap::new(),
             paused: None,
@@ -303,6 +313,7 @@ impl Documents {
         let (snapshot, edits) = old.changed(version, changes, encoding);
         self.update(uri, |document| {
             document.cursor = cursor_after(document.cursor, &edits);
+            document.hovered = None;
             document.cursor_moved = false;
             document.snapshot = Arc::new(snapshot);
             document.changed_at = Instant::now();

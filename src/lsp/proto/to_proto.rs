@@ -6,7 +6,7 @@ use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
 use crate::lines::LineScore;
 use crate::lsp::documents::Snapshot;
-use crate::lsp::escape;
+use crate::escape;
 use crate::lsp::proto::capabilities::ClientFacts;
 use crate::text::{ByteSpan, PositionEncoding};
 use tower_lsp::ls_types::*;
@@ -83,7 +83,7 @@ pub(crate) fn diagnostics(
 }
 
 fn message(finding: &Finding, top: &[LineScore]) -> String {
-    let name = escape::plain(&finding.function.name);
+    let name = escape::terminal(&finding.function.name);
     let probability = finding.probability;
     let mut message =
         format!("{name} looks vulnerable: p {probability:.2} (threshold {:.2})", finding.threshold);
