@@ -12,13 +12,11 @@ use tower_lsp::ls_types::{Diagnostic, Uri};
 
 /// Everything known about one version of a document.
 pub(crate) struct View {
-    pub(crate) snapshot: Arc<Snapshot>,
+    snapshot: Arc<Snapshot>,
     settings: Settings,
     /// At home in the snapshot, in the order of the functions.
     findings: Vec<(TextKey, Finding)>,
     cursor: Option<TextKey>,
-    /// Whether some function has no finding.
-    pub(crate) partial: bool,
 }
 
 /// Looks at a document; may parse a large text.
@@ -34,7 +32,6 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
         (known, document.cursor)
     })?;
     let cursor = cursor.and_then(|cursor| Some(snapshot.function_at(cursor).ok()?.key));
-    let partial = known.iter().any(Option::is_none);
     let findings = functions
         .iter()
         .zip(known)
@@ -43,7 +40,7 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
             _ => None,
         })
         .collect();
-    Some(View { snapshot, settings, findings, cursor, partial })
+    Some(View { snapshot, settings, findings, cursor })
 }
 
 impl View {
