@@ -49,7 +49,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("serde", &["detector", "config", "cli", "lsp"]),
     ("std::fs", &["detector", "annotations", "config", "doctor", "cli", "lsp"]),
-    ("std::env", &["detector", "annotations", "config", "doctor", "cli", "lsp"]),
+    ("std::env", &["detector", "annotations", "config", "doctor", "cli", "lsp", "main.rs"]),
     ("std::process", &["detector", "annotations", "config", "doctor", "cli", "lsp", "main.rs"]),
     // No network, ever.
     ("std::net", &[]),
