@@ -1,2 +1,723 @@
 //! ONNX as a graph: reading, finding attention, adding outputs, writing. Pure mathematics: knows no model directory,
 //! text or editor.
+//!
+//! A [`Graph`] is valid by construction: its nodes stand in topological order, every tensor has exactly one origin
+//! (an input, an initializer or a node), every initializer has as many bytes as its shape asks for, and no node holds
+//! a subgraph. Nodes are only ever appended, so node indices stay valid; what nobody needs is left out when writing
+//! ([`Graph::set_outputs`] keeps only what the outputs need).
+
+pub mod attention;
+pub mod onnx;
+mod order;
+
+use bytes::Bytes;
+use onnx::tensor_proto::{DataLocation, DataType};
+use onnx::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
+    TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
+};
+use prost::Message;
+use std::collections::{HashMap, HashSet};
+
+/// Initializers of at least this many bytes are written as references into the original file.
+pub const REFERENCED_FROM: usize = 1024;
+
+/// The oldest operator set that is understood: from 13 on, `axes` of reductions are tensors and Softmax works on one
+/// axis.
+pub const OLDEST_OPSET: i64 = 13;
+
+/// Why bytes are not a graph that can be worked on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    #[error(
+        "not an ONNX model, or one that is cut off or damaged (expected a protobuf ModelProto: {0}); copy or export it again"
+    )]
+    Decode(String),
+    #[error("the model holds no graph (expected ModelProto.graph); the file is cut off or no ONNX model")]
+    NoGraph,
+    #[error("the graph has no {0}; the file is cut off or was exported wrongly: export it again")]
+    Empty(&'static str),
+    #[error("the model names no operator set for the ONNX domain (expected opset_import); export it again")]
+    NoOpset,
+    #[error(
+        "operator set {found} is too old: expected {OLDEST_OPSET} or newer; export the model again with opset_version=17"
+    )]
+    OldOpset { found: i64 },
+    #[error(
+        "node {node} ({op}) holds a subgraph; expected a graph without If, Loop and Scan: export the model without control flow"
+    )]
+    Subgraph { node: String, op: String },
+    #[error("{0}; export the model without it")]
+    Unsupported(String),
+    #[error("tensor \"{tensor}\" has two origins, {first} and {second}; expected one: export the model again")]
+    Duplicate { tensor: String, first: String, second: String },
+    #[error("tensor \"{tensor}\", read by {by}, is neither an input nor an initializer nor made by a node")]
+    Missing { tensor: String, by: String },
+    #[error("the graph has a cycle through node {node}; expected none: export the model again")]
+    Cycle { node: String },
+    #[error("initializer \"{tensor}\": expected {expected}, found {found}; the file is damaged: copy or export it again")]
+    Tensor { tensor: String, expected: String, found: String },
+    #[error("initializer \"{tensor}\": external data {reason}; external data must lie inside the model's own folder")]
+    External { tensor: String, reason: String },
+}
+
+/// Where the bytes of an initializer lie outside of the model file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalData {
+    pub tensor: String,
+    /// A relative path with `/` between its parts and without `..`.
+    pub location: String,
+    pub offset: u64,
+    /// As the tensor's shape and type ask for.
+    pub length: u64,
+}
+
+/// An ONNX model whose graph can be searched and extended.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// All of the model but its graph.
+    shell: ModelProto,
+    graph: GraphProto,
+    /// The file the model was read from; big initializers are slices of it.
+    source: Bytes,
+    opset: i64,
+    producers: HashMap<String, usize>,
+    consumers: HashMap<String, Vec<usize>>,
+    initializers: HashMap<String, usize>,
+    /// Every name in use.
+    names: HashSet<String>,
+    fresh: usize,
+}
+
+/// How big initializers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weights<'a> {
+    /// In the model itself.
+    Inline,
+    /// As references into the file of this name, which must hold exactly the bytes the graph was read from.
+    InFile(&'a str),
+}
+
+impl Graph {
+    /// An empty graph to build on.
+    pub fn new(opset: i64) -> Graph {
+        Graph {
+            shell: ModelProto {
+                ir_version: Some(8),
+                opset_import: vec![OperatorSetIdProto { domain: Some(String::new()), version: Some(opset) }],
+                producer_name: Some("linelens".to_string()),
+                ..Default::default()
+            },
+            graph: GraphProto { name: Some("linelens".to_string()), ..Default::default() },
+            source: Bytes::new(),
+            opset,
+            producers: HashMap::new(),
+            consumers: HashMap::new(),
+            initializers: HashMap::new(),
+            names: HashSet::new(),
+            fresh: 0,
+        }
+    }
+
+    /// Reads a serialized `ModelProto`. Nothing big is copied: initializers stay slices of `bytes`.
+    pub fn read(bytes: Bytes) -> Result<Graph, GraphError> {
+        let mut shell =
+            ModelProto::decode(bytes.clone()).map_err(|error| GraphError::Decode(error.to_string()))?;
+        let mut proto = shell.graph.take().ok_or(GraphError::NoGraph)?;
+        let opset = shell
+            .opset_import
+            .iter()
+            .filter(|set| is_onnx(set.domain()))
+            .map(|set| set.version())
+            .max()
+            .ok_or(GraphError::NoOpset)?;
+        if opset < OLDEST_OPSET {
+            return Err(GraphError::OldOpset { found: opset });
+        }
+        if !shell.functions.is_empty() {
+            return Err(GraphError::Unsupported(format!(
+                "the model holds {} local functions (the first is \"{}\"), expected none",
+                shell.functions.len(),
+                shell.functions[0].name()
+            )));
+        }
+        if !proto.sparse_initializer.is_empty() {
+            return Err(GraphError::Unsupported("the graph holds sparse initializers, expected none".to_string()));
+        }
+        if proto.node.is_empty() {
+            return Err(GraphError::Empty("nodes"));
+        }
+        if proto.output.is_empty() {
+            return Err(GraphError::Empty("outputs"));
+        }
+        if let Some(node) = proto
+            .node
+            .iter()
+            .find(|node| node.attribute.iter().any(|a| a.g.is_some() || !a.graphs.is_empty()))
+        {
+            return Err(GraphError::Subgraph { node: node.label(), op: node.op_type().to_string() });
+        }
+        if let Some(node) = proto.node.iter().find(|node| node.op_type().is_empty()) {
+            return Err(GraphError::Unsupported(format!("node {} names no operator", node.label())));
+        }
+        constants_to_initializers(&mut proto);
+        for tensor in &proto.initializer {
+            check_tensor(tensor)?;
+        }
+        for tensor in proto.node.iter().flat_map(|node| &node.attribute).filter_map(|a| a.t.as_ref()) {
+            check_tensor(tensor)?;
+            if tensor.is_external() {
+                return Err(GraphError::External {
+                    tensor: tensor.name().to_string(),
+                    reason: "belongs to a node's attribute, expected an initializer".to_string(),
+                });
+            }
+        }
+        // What a file says about the shapes between its nodes is of no use here and would have to be kept true.
+        proto.value_info.clear();
+        let mut graph = Graph { shell, source: bytes, opset, ..Graph::new(opset) };
+        let nodes = std::mem::take(&mut proto.node);
+        graph.graph = proto;
+        graph.index_origins()?;
+        for node in order::sorted(nodes, &graph.names)? {
+            graph.index_node(node)?;
+        }
+        for output in &graph.graph.output {
+            if !graph.names.contains(output.name()) {
+                return Err(GraphError::Missing {
+                    tensor: output.name().to_string(),
+                    by: "the outputs of the graph".to_string(),
+                });
+            }
+        }
+        Ok(graph)
+    }
+
+    /// Serializes the model.
+    pub fn write(&self, weights: Weights<'_>) -> Vec<u8> {
+        let mut graph = self.graph.clone();
+        if let Weights::InFile(file) = weights {
+            for tensor in &mut graph.initializer {
+                self.refer_to_source(tensor, file);
+            }
+        }
+        ModelProto { graph: Some(graph), ..self.shell.clone() }.encode_to_vec()
+    }
+
+    pub fn opset(&self) -> i64 {
+        self.opset
+    }
+    /// In topological order.
+    pub fn nodes(&self) -> &[NodeProto] {
+        &self.graph.node
+    }
+    /// What a run has to be given: inputs that are not initializers.
+    pub fn inputs(&self) -> impl Iterator<Item = &ValueInfoProto> {
+        self.graph.input.iter().filter(|input| !self.initializers.contains_key(input.name()))
+    }
+    pub fn outputs(&self) -> &[ValueInfoProto] {
+        &self.graph.output
+    }
+    pub fn initializers(&self) -> &[TensorProto] {
+        &self.graph.initializer
+    }
+    pub fn initializer(&self, name: &str) -> Option<&TensorProto> {
+        self.initializers.get(name).map(|&index| &self.graph.initializer[index])
+    }
+    /// Index of the node that makes a tensor.
+    pub fn producer(&self, tensor: &str) -> Option<usize> {
+        self.producers.get(tensor).copied()
+    }
+    pub fn producer_node(&self, tensor: &str) -> Option<&NodeProto> {
+        self.producer(tensor).map(|index| &self.graph.node[index])
+    }
+    /// Indices of the nodes that read a tensor, ascending.
+    pub fn consumers(&self, tensor: &str) -> &[usize] {
+        self.consumers.get(tensor).map_or(&[], Vec::as_slice)
+    }
+    pub fn is_input(&self, tensor: &str) -> bool {
+        self.inputs().any(|input| input.name() == tensor)
+    }
+    /// Every initializer whose bytes lie in another file.
+    pub fn external_data(&self) -> Vec<ExternalData> {
+        self.graph.initializer.iter().filter(|t| t.is_external()).filter_map(|t| external(t).ok()).collect()
+    }
+    /// The operators of the graph and how often each occurs, the most frequent first.
+    pub fn operators(&self) -> Vec<(String, usize)> {
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for node in &self.graph.node {
+            *counts.entry(node.qualified_op()).or_default() += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        counts
+    }
+    /// The tensor that `tensor` is a mere copy of, seen through nodes whose operator is in `through`.
+    pub fn origin<'a>(&'a self, tensor: &'a str, through: &[&str]) -> &'a str {
+        let mut tensor = tensor;
+        // Producers strictly precede their consumers, so this ends.
+        while let Some(node) = self.producer_node(tensor) {
+            match node.input.first() {
+                Some(input) if node.is_any(through) && !input.is_empty() => tensor = input,
+                _ => break,
+            }
+        }
+        tensor
+    }
+    /// The Softmax, LogSoftmax or Sigmoid that a tensor is the result of, seen through operators that only pick or
+    /// reshape; `None` for logits.
+    pub fn final_activation(&self, tensor: &str) -> Option<&str> {
+        const PICKING: [&str; 8] =
+            ["Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Slice", "Gather"];
+        let node = self.producer_node(self.origin(tensor, &PICKING))?;
+        node.is_any(&["Softmax", "LogSoftmax", "Sigmoid"]).then(|| node.op_type())
+    }
+
+    /// A tensor or node name that is not in use.
+    pub fn fresh(&mut self, hint: &str) -> String {
+        loop {
+            self.fresh += 1;
+            let name = format!("linelens.{hint}.{}", self.fresh);
+            if self.names.insert(name.clone()) {
+                return name;
+            }
+        }
+    }
+    /// Declares an input. `dimensions`: a number, or a name where the size varies.
+    pub fn add_input(&mut self, name: &str, data_type: DataType, dimensions: &[&str]) {
+        self.names.insert(name.to_string());
+        self.graph.input.push(value_info(name, data_type, Some(dimensions)));
+    }
+    pub fn add_output(&mut self, name: &str, data_type: DataType) {
+        self.graph.output.push(value_info(name, data_type, None));
+    }
+    /// Makes these tensors the outputs and leaves out every node and initializer that they do not need.
+    pub fn set_outputs(&mut self, outputs: Vec<ValueInfoProto>) {
+        self.graph.output = outputs;
+        let mut needed: HashSet<String> = self.graph.output.iter().map(|o| o.name().to_string()).collect();
+        let mut kept = Vec::new();
+        for node in std::mem::take(&mut self.graph.node).into_iter().rev() {
+            if node.output.iter().any(|o| needed.contains(o)) {
+                needed.extend(node.input.iter().filter(|i| !i.is_empty()).cloned());
+                kept.push(node);
+            }
+        }
+        self.graph.initializer.retain(|t| needed.contains(t.name()));
+        self.initializers =
+            self.graph.initializer.iter().enumerate().map(|(i, t)| (t.name().to_string(), i)).collect();
+        self.producers.clear();
+        self.consumers.clear();
+        for node in kept.into_iter().rev() {
+            self.append(node);
+        }
+    }
+    /// Adds an initializer, under its own name if that is free. Returns the name it got.
+    pub fn add_initializer(&mut self, mut tensor: TensorProto) -> String {
+        let name = match tensor.name() {
+            name if !name.is_empty() && self.names.insert(name.to_string()) => name.to_string(),
+            _ => self.fresh("constant"),
+        };
+        tensor.name = Some(name.clone());
+        self.initializers.insert(name.clone(), self.graph.initializer.len());
+        self.graph.initializer.push(tensor);
+        name
+    }
+    /// A constant vector.
+    pub fn constant_i64(&mut self, values: &[i64]) -> String {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.add_initializer(tensor("", DataType::Int64, &[values.len() as i64], bytes.into()))
+    }
+    /// A constant scalar.
+    pub fn constant_f32(&mut self, value: f32) -> String {
+        self.add_initializer(tensor("", DataType::Float, &[], value.to_le_bytes().to_vec().into()))
+    }
+    /// Appends a node with one result and returns the result's name. The inputs must exist.
+    pub fn emit(&mut self, op: &str, inputs: &[&str], attributes: Vec<AttributeProto>) -> String {
+        let output = self.fresh(op);
+        self.append(node(op, inputs, &[&output], attributes));
+        output
+    }
+    /// As [`Graph::emit`], with a name for the result: `name` if that is free. Returns the name it got.
+    pub fn emit_as(
+        &mut self,
+        name: &str,
+        op: &str,
+        inputs: &[&str],
+        attributes: Vec<AttributeProto>,
+    ) -> String {
+        let output = if self.names.insert(name.to_string()) { name.to_string() } else { self.fresh(op) };
+        self.append(node(op, inputs, &[&output], attributes));
+        output
+    }
+
+    fn append(&mut self, node: NodeProto) {
+        debug_assert!(node.input.iter().all(|i| i.is_empty() || self.names.contains(i)));
+        let index = self.graph.node.len();
+        for output in node.output.iter().filter(|o| !o.is_empty()) {
+            self.names.insert(output.clone());
+            self.producers.insert(output.clone(), index);
+        }
+        for input in node.input.iter().filter(|i| !i.is_empty()) {
+            let readers = self.consumers.entry(input.clone()).or_default();
+            if readers.last() != Some(&index) {
+                readers.push(index);
+            }
+        }
+        self.graph.node.push(node);
+    }
+
+    fn index_origins(&mut self) -> Result<(), GraphError> {
+        for (index, tensor) in self.graph.initializer.iter().enumerate() {
+            let name = tensor.name();
+            if name.is_empty() || self.initializers.insert(name.to_string(), index).is_some() {
+                return Err(GraphError::Duplicate {
+                    tensor: name.to_string(),
+                    first: "an initializer".to_string(),
+                    second: "another initializer".to_string(),
+                });
+            }
+            self.names.insert(name.to_string());
+        }
+        let mut inputs = HashSet::new();
+        for input in &self.graph.input {
+            // An initializer may also be listed as an input: it then is the input's default.
+            if !inputs.insert(input.name()) || input.name().is_empty() {
+                return Err(GraphError::Duplicate {
+                    tensor: input.name().to_string(),
+                    first: "an input".to_string(),
+                    second: "another input".to_string(),
+                });
+            }
+            self.names.insert(input.name().to_string());
+        }
+        Ok(())
+    }
+
+    fn index_node(&mut self, node: NodeProto) -> Result<(), GraphError> {
+        for output in node.output.iter().filter(|o| !o.is_empty()) {
+            if self.names.contains(output) {
+                let first = match self.producer_node(output) {
+                    Some(first) => format!("node {}", first.label()),
+                    None => "an input or initializer".to_string(),
+                };
+                return Err(GraphError::Duplicate {
+                    tensor: output.clone(),
+                    first,
+                    second: format!("node {}", node.label()),
+                });
+            }
+        }
+        self.append(node);
+        Ok(())
+    }
+
+    /// Turns a big tensor whose bytes are a slice of the source into a reference to them.
+    fn refer_to_source(&self, tensor: &mut TensorProto, file: &str) {
+        let Some(raw) = tensor.raw_data.as_ref().filter(|raw| raw.len() >= REFERENCED_FROM) else { return };
+        let Some(offset) = (raw.as_ptr() as usize).checked_sub(self.source.as_ptr() as usize) else { return };
+        let length = raw.len();
+        if offset + length > self.source.len() {
+            return;
+        }
+        let entry = |key: &str, value: String| StringStringEntryProto {
+            key: Some(key.to_string()),
+            value: Some(value),
+        };
+        tensor.raw_data = None;
+        tensor.data_location = Some(DataLocation::External as i32);
+        tensor.external_data = vec![
+            entry("location", file.to_string()),
+            entry("offset", offset.to_string()),
+            entry("length", length.to_string()),
+        ];
+    }
+}
+
+impl NodeProto {
+    /// The node's name, or its operator and first result where it has none.
+    pub fn label(&self) -> String {
+        match (self.name(), self.output.first()) {
+            ("", Some(output)) => format!("\"{} → {output}\"", self.op_type()),
+            (name, _) => format!("\"{name}\""),
+        }
+    }
+    /// Whether the node applies one of these operators of the ONNX domain.
+    pub fn is_any(&self, operators: &[&str]) -> bool {
+        is_onnx(self.domain()) && operators.contains(&self.op_type())
+    }
+    pub fn is(&self, operator: &str) -> bool {
+        self.is_any(&[operator])
+    }
+    /// `domain:Operator`, without the domain for ONNX's own operators.
+    pub fn qualified_op(&self) -> String {
+        match self.domain() {
+            domain if is_onnx(domain) => self.op_type().to_string(),
+            domain => format!("{domain}:{}", self.op_type()),
+        }
+    }
+    pub fn attribute(&self, name: &str) -> Option<&AttributeProto> {
+        self.attribute.iter().find(|a| a.name() == name)
+    }
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.attribute(name).and_then(|a| a.i)
+    }
+}
+
+impl TensorProto {
+    pub fn is_external(&self) -> bool {
+        self.data_location == Some(DataLocation::External as i32)
+    }
+    pub fn is_float(&self) -> bool {
+        matches!(
+            DataType::try_from(self.data_type()),
+            Ok(DataType::Float | DataType::Float16 | DataType::Bfloat16 | DataType::Double)
+        )
+    }
+}
+
+impl ValueInfoProto {
+    /// Element type and dimensions of a tensor; a dimension is `None` where it varies. `None` as a whole: not said.
+    pub fn tensor_type(&self) -> Option<(DataType, Option<Vec<Option<i64>>>)> {
+        let Some(type_proto::Value::TensorType(tensor)) = self.r#type.as_ref().and_then(|t| t.value.as_ref())
+        else {
+            return None;
+        };
+        let data_type = DataType::try_from(tensor.elem_type()).ok()?;
+        let dimensions = tensor.shape.as_ref().map(|shape| {
+            let size = |d: &tensor_shape_proto::Dimension| match d.value {
+                Some(tensor_shape_proto::dimension::Value::DimValue(size)) => Some(size),
+                _ => None,
+            };
+            shape.dim.iter().map(size).collect()
+        });
+        Some((data_type, dimensions))
+    }
+}
+
+/// An input or output description. `dimensions`: a number, or a name where the size varies.
+pub fn value_info(name: &str, data_type: DataType, dimensions: Option<&[&str]>) -> ValueInfoProto {
+    let dimension = |text: &&str| tensor_shape_proto::Dimension {
+        denotation: None,
+        value: Some(match text.parse() {
+            Ok(size) => tensor_shape_proto::dimension::Value::DimValue(size),
+            Err(_) => tensor_shape_proto::dimension::Value::DimParam(text.to_string()),
+        }),
+    };
+    let shape = dimensions.map(|d| TensorShapeProto { dim: d.iter().map(dimension).collect() });
+    let tensor = type_proto::Tensor { elem_type: Some(data_type as i32), shape };
+    ValueInfoProto {
+        name: Some(name.to_string()),
+        r#type: Some(TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) }),
+        ..Default::default()
+    }
+}
+
+pub fn tensor(name: &str, data_type: DataType, dims: &[i64], raw: Bytes) -> TensorProto {
+    TensorProto {
+        name: Some(name.to_string()),
+        data_type: Some(data_type as i32),
+        dims: dims.to_vec(),
+        raw_data: Some(raw),
+        ..Default::default()
+    }
+}
+
+pub fn node(op: &str, inputs: &[&str], outputs: &[&str], attributes: Vec<AttributeProto>) -> NodeProto {
+    NodeProto {
+        op_type: Some(op.to_string()),
+        name: outputs.first().map(|o| o.to_string()),
+        input: inputs.iter().map(|i| i.to_string()).collect(),
+        output: outputs.iter().map(|o| o.to_string()).collect(),
+        attribute: attributes,
+        ..Default::default()
+    }
+}
+
+pub fn int_attribute(name: &str, value: i64) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_string()),
+        r#type: Some(AttributeType::Int as i32),
+        i: Some(value),
+        ..Default::default()
+    }
+}
+
+pub fn ints_attribute(name: &str, values: &[i64]) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_string()),
+        r#type: Some(AttributeType::Ints as i32),
+        ints: values.to_vec(),
+        ..Default::default()
+    }
+}
+
+pub fn float_attribute(name: &str, value: f32) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_string()),
+        r#type: Some(AttributeType::Float as i32),
+        f: Some(value),
+        ..Default::default()
+    }
+}
+
+fn is_onnx(domain: &str) -> bool {
+    domain.is_empty() || domain == "ai.onnx"
+}
+
+/// `Constant` nodes become initializers, so that a constant has one form. Those of strings or sparse tensors stay.
+fn constants_to_initializers(graph: &mut GraphProto) {
+    let mut kept = Vec::with_capacity(graph.node.len());
+    for mut node in std::mem::take(&mut graph.node) {
+        match constant_value(&mut node) {
+            Some(value) => graph.initializer.push(value),
+            None => kept.push(node),
+        }
+    }
+    graph.node = kept;
+}
+
+fn constant_value(node: &mut NodeProto) -> Option<TensorProto> {
+    if !node.is("Constant") || node.output.len() != 1 || node.attribute.len() != 1 {
+        return None;
+    }
+    let output = node.output[0].clone();
+    let attribute = &mut node.attribute[0];
+    let value = match attribute.name() {
+        "value" => TensorProto { name: Some(output), ..attribute.t.take()? },
+        "value_int" => tensor(&output, DataType::Int64, &[], attribute.i?.to_le_bytes().to_vec().into()),
+        "value_float" => tensor(&output, DataType::Float, &[], attribute.f?.to_le_bytes().to_vec().into()),
+        "value_ints" => {
+            let bytes: Vec<u8> = attribute.ints.iter().flat_map(|v| v.to_le_bytes()).collect();
+            tensor(&output, DataType::Int64, &[attribute.ints.len() as i64], bytes.into())
+        }
+        "value_floats" => {
+            let bytes: Vec<u8> = attribute.floats.iter().flat_map(|v| v.to_le_bytes()).collect();
+            tensor(&output, DataType::Float, &[attribute.floats.len() as i64], bytes.into())
+        }
+        _ => return None,
+    };
+    Some(value)
+}
+
+/// Size in bits of one element.
+fn element_bits(data_type: DataType) -> Option<u64> {
+    use DataType::*;
+    Some(match data_type {
+        Undefined | String => return None,
+        Uint2 | Int2 => 2,
+        Uint4 | Int4 | Float4e2m1 => 4,
+        Float6e2m3 | Float6e3m2 => 6,
+        Uint8 | Int8 | Bool | Float8e4m3fn | Float8e4m3fnuz | Float8e5m2 | Float8e5m2fnuz | Float8e8m0 => 8,
+        Uint16 | Int16 | Float16 | Bfloat16 => 16,
+        Float | Int32 | Uint32 => 32,
+        Double | Int64 | Uint64 | Complex64 => 64,
+        Complex128 => 128,
+    })
+}
+
+/// The number of elements and of bytes a tensor must have.
+fn expected_size(tensor: &TensorProto) -> Result<(DataType, u64, u64), GraphError> {
+    let wrong = |expected: &str, found: String| GraphError::Tensor {
+        tensor: tensor.name().to_string(),
+        expected: expected.to_string(),
+        found,
+    };
+    let data_type = DataType::try_from(tensor.data_type())
+        .map_err(|_| wrong("a known element type", format!("type number {}", tensor.data_type())))?;
+    if data_type == DataType::Undefined {
+        return Err(wrong("an element type", "none".to_string()));
+    }
+    let mut elements: u64 = 1;
+    for &size in &tensor.dims {
+        elements = u64::try_from(size)
+            .ok()
+            .and_then(|size| elements.checked_mul(size))
+            .filter(|&n| n <= 1 << 48)
+            .ok_or_else(|| wrong("a shape of sizes from 0 that fits in memory", format!("{:?}", tensor.dims)))?;
+    }
+    let bytes = element_bits(data_type).map_or(0, |bits| (elements * bits).div_ceil(8));
+    Ok((data_type, elements, bytes))
+}
+
+fn check_tensor(tensor: &TensorProto) -> Result<(), GraphError> {
+    let (data_type, elements, bytes) = expected_size(tensor)?;
+    let wrong = |expected: String, found: String| GraphError::Tensor {
+        tensor: tensor.name().to_string(),
+        expected,
+        found,
+    };
+    if tensor.segment.is_some() {
+        return Err(wrong("a whole tensor".to_string(), "a segment of one".to_string()));
+    }
+    if tensor.is_external() {
+        return external(tensor).map(drop);
+    }
+    if let Some(raw) = &tensor.raw_data
+        && data_type != DataType::String
+    {
+        if raw.len() as u64 != bytes {
+            return Err(wrong(
+                format!("{bytes} bytes for {} of shape {:?}", data_type.as_str_name(), tensor.dims),
+                format!("{} bytes", raw.len()),
+            ));
+        }
+        return Ok(());
+    }
+    let found = match data_type {
+        DataType::Float => tensor.float_data.len(),
+        DataType::Complex64 => tensor.float_data.len() / 2,
+        DataType::Double => tensor.double_data.len(),
+        DataType::Complex128 => tensor.double_data.len() / 2,
+        DataType::Int64 => tensor.int64_data.len(),
+        DataType::Uint32 | DataType::Uint64 => tensor.uint64_data.len(),
+        DataType::String => tensor.string_data.len(),
+        // Several elements share one number; ONNX Runtime checks these itself.
+        narrow if element_bits(narrow).is_some_and(|bits| bits < 8) => return Ok(()),
+        _ => tensor.int32_data.len(),
+    };
+    if found as u64 != elements {
+        return Err(wrong(
+            format!("{elements} elements for {} of shape {:?}", data_type.as_str_name(), tensor.dims),
+            format!("{found} elements"),
+        ));
+    }
+    Ok(())
+}
+
+/// The reference of an external tensor. Its path comes from an untrusted file.
+fn external(tensor: &TensorProto) -> Result<ExternalData, GraphError> {
+    let bad = |reason: String| GraphError::External { tensor: tensor.name().to_string(), reason };
+    let get = |key: &str| tensor.external_data.iter().find(|e| e.key() == key).map(|e| e.value());
+    let (data_type, _, bytes) = expected_size(tensor)?;
+    if data_type == DataType::String {
+        return Err(bad("holds strings, expected numbers".to_string()));
+    }
+    let location = get("location").unwrap_or_default();
+    if location.is_empty() {
+        return Err(bad("names no file (expected a location)".to_string()));
+    }
+    let absolute = location.starts_with(['/', '\\']) || location.as_bytes().get(1) == Some(&b':');
+    let leaves = location.split(['/', '\\']).any(|part| part == "..");
+    if absolute || leaves || location.contains('\0') {
+        return Err(bad(format!("leads to \"{location}\", expected a relative path without \"..\"")));
+    }
+    let number = |key: &str, default: u64| match get(key) {
+        None => Ok(default),
+        Some(text) => text
+            .parse()
+            .map_err(|_| bad(format!("in \"{location}\" has the {key} \"{text}\", expected a number"))),
+    };
+    let (offset, length) = (number("offset", 0)?, number("length", bytes)?);
+    if length != bytes {
+        return Err(bad(format!(
+            "in \"{location}\" has {length} bytes, expected {bytes} for {} of shape {:?}",
+            data_type.as_str_name(),
+            tensor.dims
+        )));
+    }
+    if offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(bad(format!("in \"{location}\" has the offset {offset}, expected one inside a file")));
+    }
+    let location = location.strip_prefix("./").unwrap_or(location).to_string();
+    Ok(ExternalData { tensor: tensor.name().to_string(), location, offset, length })
+}

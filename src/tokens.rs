@@ -2,6 +2,15 @@
 
 use crate::text::ByteSpan;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tokenizers::models::ModelWrapper;
+use tokenizers::pre_tokenizers::PreTokenizerWrapper;
+use tokenizers::{DecoderWrapper, PostProcessorWrapper};
+
+mod normalize;
+mod window;
+
+use normalize::Normalized;
 
 /// What a detector's training did to the text before tokenisation. Offsets stay mapped to the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -69,30 +78,164 @@ pub enum TokenizerError {
 }
 
 /// A Hugging Face `tokenizer.json`.
+///
+/// As in Hugging Face's own pipelines, a special token that is written out in the code (`</s>`) becomes that token;
+/// it is a code token with a span all the same.
 #[derive(Debug)]
-pub struct Tokenizer {}
+pub struct Tokenizer {
+    /// Without post-processor, padding and truncation: it gives the code tokens and nothing else, and leading
+    /// spaces are not trimmed from their spans.
+    inner: tokenizers::Tokenizer,
+    specials: Specials,
+    pad_id: Option<u32>,
+    mask_id: Option<u32>,
+}
+
+/// The special tokens that the post-processor puts around one sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Specials {
+    before: Vec<u32>,
+    after: Vec<u32>,
+}
 
 impl Tokenizer {
     /// Reads a `tokenizer.json`. Its own padding and truncation settings are switched off.
-    pub fn from_bytes(_json: &[u8]) -> Result<Tokenizer, TokenizerError> {
-        todo!()
+    pub fn from_bytes(json: &[u8]) -> Result<Tokenizer, TokenizerError> {
+        // The crate panics on some malformed files (for example where the post-processor's template names a special
+        // token that it does not define), so its panics become errors here.
+        catch_unwind(AssertUnwindSafe(|| Self::read(json)))
+            .unwrap_or_else(|_| Err(TokenizerError::Read("the file contradicts itself".into())))
     }
+
+    fn read(json: &[u8]) -> Result<Tokenizer, TokenizerError> {
+        let read_error = |error: tokenizers::Error| TokenizerError::Read(error.to_string());
+        let mut inner = tokenizers::Tokenizer::from_bytes(json).map_err(read_error)?;
+
+        let padding = inner.get_padding().map(|padding| padding.pad_token.clone());
+        let first_known = |names: &[&str]| names.iter().find_map(|name| inner.token_to_id(name));
+        let pad_id =
+            padding.and_then(|name| inner.token_to_id(&name)).or_else(|| first_known(&["<pad>", "[PAD]"]));
+        let mask_id = first_known(&["<mask>", "[MASK]"]);
+
+        inner.with_padding(None).with_truncation(None).map_err(read_error)?;
+        let specials = Specials::probe(&inner)?;
+        inner.with_post_processor(None::<PostProcessorWrapper>);
+        Ok(Tokenizer { inner, specials, pad_id, mask_id })
+    }
+
     /// A short description for `doctor`: model type and vocabulary size, e.g. `byte-level BPE, 16384 tokens`.
     pub fn description(&self) -> String {
-        todo!()
+        let model = match self.inner.get_model() {
+            ModelWrapper::BPE(_) if self.is_byte_level() => "byte-level BPE",
+            ModelWrapper::BPE(_) => "BPE",
+            ModelWrapper::WordPiece(_) => "WordPiece",
+            ModelWrapper::WordLevel(_) => "word-level",
+            ModelWrapper::Unigram(_) => "Unigram",
+        };
+        format!("{model}, {} tokens", self.vocabulary_size())
     }
+
     pub fn vocabulary_size(&self) -> usize {
-        todo!()
+        self.inner.get_vocab_size(true)
     }
+
+    /// The padding token: the one of the file's padding settings, else `<pad>` or `[PAD]`.
+    pub fn pad_id(&self) -> Option<u32> {
+        self.pad_id
+    }
+
+    /// The mask token, `<mask>` or `[MASK]`.
+    pub fn mask_id(&self) -> Option<u32> {
+        self.mask_id
+    }
+
     /// Encodes the bytes `function` of `document`. `max_tokens` counts special tokens too.
+    ///
+    /// The function is tokenised once and its ids are cut into windows, so a token is the same in every window.
+    /// Under a normalisation a token's span runs from the first to the last document byte it came from, except that
+    /// whitespace which stands for a comment has no bytes of its own: no token claims a comment.
     pub fn encode(
         &self,
-        _document: &str,
-        _function: ByteSpan,
-        _normalize: Normalize,
-        _max_tokens: usize,
-        _long: LongPolicy,
+        document: &str,
+        function: ByteSpan,
+        normalize: Normalize,
+        max_tokens: usize,
+        long: LongPolicy,
     ) -> Result<Encoding, TokenizerError> {
-        todo!()
+        let specials = self.specials.before.len() + self.specials.after.len();
+        if max_tokens <= specials {
+            return Err(TokenizerError::Unsupported(format!(
+                "the model takes {max_tokens} tokens, which leaves no room for code beside {specials} special tokens"
+            )));
+        }
+        let normalized = Normalized::new(document, function, normalize).ok_or_else(|| {
+            TokenizerError::Encode("the span does not lie on the document's characters".into())
+        })?;
+        let tokens = self.code_tokens(&normalized)?;
+        let windows = window::ranges(tokens.len(), max_tokens - specials, long)
+            .map(|code| Window {
+                ids: self.specials.around(&tokens[code.clone()]),
+                code,
+                first_code: self.specials.before.len(),
+            })
+            .collect();
+        Ok(Encoding { tokens, windows })
+    }
+
+    fn code_tokens(&self, normalized: &Normalized<'_>) -> Result<Vec<Token>, TokenizerError> {
+        let text = normalized.text();
+        let encoding = catch_unwind(AssertUnwindSafe(|| self.inner.encode(text, false)))
+            .map_err(|_| TokenizerError::Encode("the tokenizer failed on this text".into()))?
+            .map_err(|error| TokenizerError::Encode(error.to_string()))?;
+        let tokens = encoding.get_ids().iter().zip(encoding.get_offsets());
+        Ok(tokens
+            .map(|(id, (start, end))| Token { id: *id, span: normalized.document_span(*start..*end) })
+            .collect())
+    }
+
+    fn is_byte_level(&self) -> bool {
+        fn is_byte_level(pre_tokenizer: &PreTokenizerWrapper) -> bool {
+            match pre_tokenizer {
+                PreTokenizerWrapper::ByteLevel(_) => true,
+                PreTokenizerWrapper::Sequence(parts) => parts.as_ref().iter().any(is_byte_level),
+                _ => false,
+            }
+        }
+        self.inner.get_pre_tokenizer().is_some_and(is_byte_level)
+            || matches!(self.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_)))
+    }
+}
+
+impl Specials {
+    /// Finds the special tokens by encoding a text with and without them.
+    fn probe(tokenizer: &tokenizers::Tokenizer) -> Result<Specials, TokenizerError> {
+        for text in ["int", "a", "0", "the"] {
+            let encode = |specials| {
+                tokenizer.encode(text, specials).map_err(|error| TokenizerError::Read(error.to_string()))
+            };
+            let (code, all) = (encode(false)?, encode(true)?);
+            let (code, ids) = (code.get_ids(), all.get_ids());
+            if code.is_empty() {
+                continue;
+            }
+            let first = all.get_special_tokens_mask().iter().position(|special| *special == 0);
+            let rest = first.and_then(|first| ids.get(first..)?.strip_prefix(code));
+            if let (Some(first), Some(after)) = (first, rest) {
+                return Ok(Specials { before: ids[..first].to_vec(), after: after.to_vec() });
+            }
+            return Err(TokenizerError::Unsupported(
+                "the tokenizer's post-processor does more than add special tokens before and after the text"
+                    .into(),
+            ));
+        }
+        Err(TokenizerError::Unsupported("the tokenizer gives no tokens even for plain words".into()))
+    }
+
+    fn around(&self, code: &[Token]) -> Vec<u32> {
+        let mut ids = Vec::with_capacity(self.before.len() + code.len() + self.after.len());
+        ids.extend_from_slice(&self.before);
+        ids.extend(code.iter().map(|token| token.id));
+        ids.extend_from_slice(&self.after);
+        ids
     }
 }
