@@ -70,8 +70,10 @@ impl WorkerSlot {
         shared.queue.start(None);
         match worker::spawn(Arc::clone(shared), start) {
             Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
-            Err(error) => shared
-                .show_once(MessageType::ERROR, &format!("linelens: the worker could not be started: {error}")),
+            Err(error) => shared.show_once(
+                MessageType::ERROR,
+                &format!("linelens: the worker could not be started: {error}"),
+            ),
         }
     }
 
@@ -266,8 +268,7 @@ impl Server {
 
     fn take_configuration(&self, settings: Value) {
         let Some(section) = from_proto::section(settings) else { return };
-        let problems =
-            self.shared.settings_mut().set_everywhere(Source::WorkspaceConfiguration, &section);
+        let problems = self.shared.settings_mut().set_everywhere(Source::WorkspaceConfiguration, &section);
         self.shared.report(&problems);
         self.settings_changed();
     }

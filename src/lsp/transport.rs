@@ -149,7 +149,9 @@ fn check(body: &[u8]) -> Result<(), Response> {
     }
     match serde_json::from_slice::<Incoming>(body) {
         Ok(_) => Ok(()),
-        Err(error) if error.is_data() => Err(Response::from_error(request_id(body), Error::invalid_request())),
+        Err(error) if error.is_data() => {
+            Err(Response::from_error(request_id(body), Error::invalid_request()))
+        }
         Err(_) => Err(parse_error("the message is not JSON")),
     }
 }
