@@ -243,7 +243,7 @@ impl Detector {
                 self.info.max_tokens
             )));
         }
-        let outputs = self.session.run(&feeds_of(&self.inputs, &[ids.to_vec()]), cancel).map_err(|error| match error {
+        let outputs = self.session.run(&feeds_of(&self.inputs, &[Row::unpadded(ids)]), cancel).map_err(|error| match error {
             RunError::Cancelled => DetectError::Cancelled,
             RunError::Failed(reason) => DetectError::Run(reason),
         })?;
@@ -282,7 +282,10 @@ struct Folder {
 
 impl Folder {
     fn of(onnx: &Path, graph: &Graph) -> Result<Folder, DetectorError> {
-        let read = |error: std::io::Error| DetectorError::Read { path: onnx.to_path_buf(), reason: error.to_string() };
+        let read = |error: std::io::Error| DetectorError::Read {
+            path: onnx.to_path_buf(),
+            reason: error.to_string(),
+        };
         // Symbolic links are resolved first: a reference must not lead out of the folder, and the rewritten model
         // refers to the ONNX file itself.
         let resolved = onnx.canonicalize().map_err(read)?;
@@ -299,9 +302,10 @@ impl Folder {
                 file: data.location.clone(),
                 reason,
             };
-            let target = path.join(&data.location).canonicalize().map_err(|error| {
-                bad(format!("{error}; expected it in {}: copy it there", path.display()))
-            })?;
+            let target = path
+                .join(&data.location)
+                .canonicalize()
+                .map_err(|error| bad(format!("{error}; expected it in {}: copy it there", path.display())))?;
             if !target.starts_with(&path) {
                 return Err(bad(format!(
                     "it leads to {}, expected a file inside {}: copy the file there in place of the link",
@@ -405,7 +409,7 @@ impl Opening<'_> {
             .map_err(|reason| DetectorError::Session { path: self.path.to_path_buf(), reason })?;
         let probe = |reason: String| DetectorError::Probe { path: self.path.to_path_buf(), reason };
         let first = session
-            .run(&feeds_of(self.inputs, &[self.probe.to_vec()]), &Cancellation::new())
+            .run(&feeds_of(self.inputs, &[Row::unpadded(self.probe)]), &Cancellation::new())
             .map_err(|error| probe(error.to_string()))?;
         if first.len() != layers.len() + 1 {
             return Err(probe(format!("expected {} outputs, found {}", layers.len() + 1, first.len())));
@@ -436,24 +440,38 @@ fn check_attention(outputs: &[Output], n: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Inputs of a run over several functions of equal length.
-fn feeds_of<'a>(inputs: &'a [Input], rows: &[Vec<u32>]) -> Vec<Feed<'a>> {
-    let tokens = rows.first().map_or(0, Vec::len);
-    let repeated = |row: Vec<f64>| row.repeat(rows.len());
-    inputs
-        .iter()
-        .map(|input| Feed {
-            name: &input.name,
-            element: &input.element,
-            shape: vec![rows.len(), tokens],
-            values: match input.filling {
-                Filling::Ids => rows.iter().flatten().map(|id| f64::from(*id)).collect(),
-                Filling::Ones => vec![1.0; rows.len() * tokens],
-                Filling::Zeros => vec![0.0; rows.len() * tokens],
-                Filling::Positions(first) => repeated((first..).take(tokens).map(|place| place as f64).collect()),
-            },
-        })
-        .collect()
+/// A function as token ids, padded where it is shorter than others of its batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub ids: Vec<u32>,
+    /// How many of the ids are no padding; the attention mask hides the others.
+    pub real: usize,
+}
+
+impl Row {
+    pub fn unpadded(ids: &[u32]) -> Row {
+        Row { ids: ids.to_vec(), real: ids.len() }
+    }
+}
+
+/// Inputs of a run over several functions; their rows are equally long.
+fn feeds_of<'a>(inputs: &'a [Input], rows: &[Row]) -> Vec<Feed<'a>> {
+    let tokens = rows.first().map_or(0, |row| row.ids.len());
+    let of_rows = |of: &dyn Fn(&Row, usize) -> f64| {
+        rows.iter().flat_map(|row| (0..tokens).map(|place| of(row, place)).collect::<Vec<_>>()).collect()
+    };
+    let feed = |input: &'a Input| Feed {
+        name: &input.name,
+        element: &input.element,
+        shape: vec![rows.len(), tokens],
+        values: match input.filling {
+            Filling::Ids => of_rows(&|row, place| f64::from(row.ids[place])),
+            Filling::Ones => of_rows(&|row, place| if place < row.real { 1.0 } else { 0.0 }),
+            Filling::Zeros => of_rows(&|_, _| 0.0),
+            Filling::Positions(first) => of_rows(&|_, place| (first + place as i64) as f64),
+        },
+    };
+    inputs.iter().map(feed).collect()
 }
 
 /// The input that holds the token ids: the one named input_ids, else the only one of integers `[batch, tokens]` whose
@@ -504,9 +522,10 @@ fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<Input>, Strin
             match (config.is_roberta(), config.model_type.as_deref()) {
                 // Padding's own position comes first.
                 (true, _) => Filling::Positions(config.pad_token_id.unwrap_or(1) + 1),
-                (false, Some("bert" | "electra" | "albert" | "distilbert" | "deberta" | "deberta-v2" | "gpt2")) => {
-                    Filling::Positions(0)
-                }
+                (
+                    false,
+                    Some("bert" | "electra" | "albert" | "distilbert" | "deberta" | "deberta-v2" | "gpt2"),
+                ) => Filling::Positions(0),
                 _ => {
                     return Err(format!(
                         "input \"{name}\" asks for positions, and config.json names no model_type that says where they start: export the model without this input"
@@ -567,7 +586,9 @@ fn choose_output(graph: &Graph, declared: Option<&str>) -> Result<String, String
     if let Some(name) = declared {
         return match graph.outputs().iter().any(|output| output.name() == name) {
             true => Ok(name.to_string()),
-            false => Err(format!("detector.toml: logits: expected one of the outputs {}, found \"{name}\"", all())),
+            false => {
+                Err(format!("detector.toml: logits: expected one of the outputs {}, found \"{name}\"", all()))
+            }
         };
     }
     if graph.outputs().iter().any(|output| output.name() == "logits") {
@@ -616,9 +637,8 @@ struct Positions {
 impl Positions {
     fn of(graph: &Graph, config: &Config, words: Option<&WordEmbedding>) -> Positions {
         // A shorter table is one of token types or of relative distances.
-        let table = words
-            .and_then(|words| attention::position_table(graph, words))
-            .filter(|(_, rows)| *rows >= 32);
+        let table =
+            words.and_then(|words| attention::position_table(graph, words)).filter(|(_, rows)| *rows >= 32);
         let padding = usize::try_from(config.pad_token_id.unwrap_or(1)).unwrap_or(1);
         Positions { table, before: if config.is_roberta() { padding + 1 } else { 0 } }
     }
@@ -663,7 +683,11 @@ impl Positions {
 }
 
 /// A short real input, special tokens and all, for the trial run.
-fn probe_ids(tokenizer: &Tokenizer, normalize: Normalize, max_tokens: usize) -> Result<Vec<u32>, TokenizerError> {
+fn probe_ids(
+    tokenizer: &Tokenizer,
+    normalize: Normalize,
+    max_tokens: usize,
+) -> Result<Vec<u32>, TokenizerError> {
     const CODE: &str = "int f(int n) { return n; }";
     let encoding =
         tokenizer.encode(CODE, ByteSpan::new(0, CODE.len()), normalize, max_tokens, LongPolicy::Truncate)?;

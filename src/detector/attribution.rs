@@ -2,7 +2,8 @@
 
 use super::cancel::Cancellation;
 use super::session::{Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions};
-use super::{Input, feeds_of};
+use super::directory::Config;
+use super::{Input, Row, feeds_of};
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
 use crate::graph::canonical::canonicalize;
@@ -10,7 +11,7 @@ use crate::graph::shapes::Shapes;
 use crate::graph::structure::Structure;
 use crate::graph::{Graph, Weights};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A graph that is derived from the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,7 +97,7 @@ impl Attribution {
                     &cpu,
                     Preparation::AsIs,
                 )?;
-                let rows = vec![stretched(sample, tokens); batch];
+                let rows = vec![Row::unpadded(&stretched(sample, tokens)); batch];
                 session.probe(&feeds_of(inputs, &rows)).map_err(|error| error.to_string())
             })
         };
@@ -129,17 +130,48 @@ impl Attribution {
         .map_err(|error| AttributionError::Unavailable(error.to_string()))
     }
 
+    /// Differentiates an ONNX file by itself, without a model directory.
+    pub fn of_file(
+        runtime: &Runtime,
+        options: &SessionOptions,
+        onnx: &Path,
+        target: Target,
+        sample: &[u32],
+    ) -> Result<Attribution, AttributionError> {
+        let unavailable = |reason: String| AttributionError::Unavailable(format!("{}: {reason}", onnx.display()));
+        let bytes = std::fs::read(onnx).map_err(|error| unavailable(error.to_string()))?;
+        let graph = Graph::read(bytes.into()).map_err(|error| unavailable(error.to_string()))?;
+        let ids = super::ids_input(&graph).map_err(unavailable)?;
+        let inputs = super::inputs(&graph, &ids, &Config::default()).map_err(unavailable)?;
+        let output = super::choose_output(&graph, None).map_err(unavailable)?;
+        let (Some(folder), Some(file)) = (onnx.parent(), onnx.file_name().and_then(|name| name.to_str())) else {
+            return Err(unavailable("expected a file name of valid Unicode".to_string()));
+        };
+        let source = Source {
+            runtime: runtime.clone(),
+            options: options.clone(),
+            provider: Provider::Cpu,
+            folder: folder.to_path_buf(),
+            file: file.to_string(),
+        };
+        Attribution::new(source, &graph, &inputs, (&ids, &output), target, sample)
+    }
+
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
     /// Gradient × input by the given rules, of the margin, for each of `rows`, which are equally long.
     pub fn gradient_times_input(
         &mut self,
-        rows: &[Vec<u32>],
+        rows: &[Row],
         rules: Rules,
         cancel: &Cancellation,
     ) -> Result<Vec<Relevance>, AttributionError> {
         let feeds = feeds_of(&self.inputs, rows).into_iter().map(Owned::from).collect();
         let outputs = self.run(Derivation::GradientTimesInput(rules), feeds, cancel)?;
         let [probability, margin, relevance] = named(&outputs, [0, 1, 2])?;
-        let tokens = rows.first().map_or(0, Vec::len);
+        let tokens = rows.first().map_or(0, |row| row.ids.len());
         rows.iter()
             .enumerate()
             .map(|(row, _)| {
@@ -156,12 +188,12 @@ impl Attribution {
     /// the gradient × (input − baseline) of each token.
     pub fn integrand(
         &mut self,
-        ids: &[u32],
+        row: &Row,
         baseline: &[u32],
         alphas: &[f64],
         cancel: &Cancellation,
     ) -> Result<Vec<Relevance>, AttributionError> {
-        let mut feeds: Vec<Owned> = feeds_of(&self.inputs, &[ids.to_vec()]).into_iter().map(Owned::from).collect();
+        let mut feeds: Vec<Owned> = feeds_of(&self.inputs, std::slice::from_ref(row)).into_iter().map(Owned::from).collect();
         let ids_element = self.ids_element();
         feeds.push(Owned {
             name: port::BASELINE.to_string(),
@@ -179,7 +211,7 @@ impl Attribution {
                 Ok(Relevance {
                     probability: value(probability, step)?,
                     margin: value(margin, step)?,
-                    values: slice(steps, step, ids.len())?,
+                    values: slice(steps, step, row.ids.len())?,
                 })
             })
             .collect()

@@ -244,7 +244,10 @@ impl Session {
         preparation: Preparation,
     ) -> Result<Session, String> {
         let folder = folder.to_str().ok_or_else(|| {
-            format!("the folder name {} is not valid Unicode, expected one that is: rename it", folder.display())
+            format!(
+                "the folder name {} is not valid Unicode, expected one that is: rename it",
+                folder.display()
+            )
         })?;
         let mut builder = builder(runtime, folder, options, preparation).map_err(|error| error.to_string())?;
         if provider == Provider::Cuda {
@@ -479,7 +482,8 @@ fn check_shared_object(path: &Path) -> Result<(), String> {
     }
     let mut entries = vec![0u8; (entry * count) as usize];
     let read = file.seek(SeekFrom::Start(table)).and_then(|_| file.read_exact(&mut entries));
-    let cut_off = || format!("it is cut off: the file has {} bytes and its header promises more", metadata.len());
+    let cut_off =
+        || format!("it is cut off: the file has {} bytes and its header promises more", metadata.len());
     read.map_err(|_| cut_off())?;
     for entry in entries.chunks_exact(entry as usize) {
         const LOADED_SEGMENT: u64 = 1;
@@ -504,7 +508,9 @@ fn preload_nvidia(library: &Path) -> Result<(), String> {
     }
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in entries.flatten() {
-        files.extend(std::fs::read_dir(entry.path().join("lib")).into_iter().flatten().flatten().map(|f| f.path()));
+        files.extend(
+            std::fs::read_dir(entry.path().join("lib")).into_iter().flatten().flatten().map(|f| f.path()),
+        );
     }
     files.sort();
     // Each needs those before it.

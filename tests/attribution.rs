@@ -1,0 +1,143 @@
+//! The backward pass on the graph against reference values from PyTorch autograd, captum and an LXT-equivalent
+//! (`tests/goldens/attribution`, made by `make.py` there).
+
+use linelens::detector::attribution::Attribution;
+use linelens::detector::session::{Runtime, SessionOptions};
+use linelens::detector::{Cancellation, Row, locate};
+use linelens::graph::attribution::Target;
+use linelens::graph::backward::Rules;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/attribution")
+}
+
+fn runtime() -> Runtime {
+    Runtime::load(&locate::library(None, &[]).unwrap()).unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(items) => items.iter().flat_map(numbers).collect(),
+        value => vec![value.as_f64().unwrap()],
+    }
+}
+
+fn rows(case: &Value) -> Vec<Row> {
+    let ids = case["input_ids"].as_array().unwrap().iter();
+    let masks = case["attention_mask"].as_array().unwrap();
+    ids.zip(masks)
+        .map(|(ids, mask)| Row {
+            ids: numbers(ids).into_iter().map(|id| id as u32).collect(),
+            real: numbers(mask).into_iter().sum::<f64>() as usize,
+        })
+        .collect()
+}
+
+/// max|a − b| / max|b|
+fn difference(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let largest = expected.iter().fold(0.0, |a: f64, b| a.max(b.abs())).max(1e-12);
+    found.iter().zip(expected).fold(0.0, |worst: f64, (a, b)| worst.max((a - b).abs() / largest))
+}
+
+/// Nodes and weights of Gauss-Legendre quadrature on 0..1.
+fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
+    (0..n)
+        .map(|i| {
+            let mut x = (std::f64::consts::PI * (i as f64 + 0.75) / (n as f64 + 0.5)).cos();
+            let mut slope = 0.0;
+            for _ in 0..100 {
+                let (mut p0, mut p1) = (1.0, x);
+                for k in 2..=n {
+                    (p0, p1) = (p1, ((2 * k - 1) as f64 * x * p1 - (k - 1) as f64 * p0) / k as f64);
+                }
+                slope = n as f64 * (x * p1 - p0) / (x * x - 1.0);
+                let step = p1 / slope;
+                x -= step;
+                if step.abs() < 1e-15 {
+                    break;
+                }
+            }
+            ((1.0 + x) / 2.0, 1.0 / ((1.0 - x * x) * slope * slope))
+        })
+        .collect()
+}
+
+#[test]
+fn every_model_agrees_with_its_reference() {
+    let runtime = runtime();
+    let cancel = Cancellation::new();
+    let mut failures = Vec::new();
+    let mut checked = 0;
+    let mut values: Vec<PathBuf> =
+        std::fs::read_dir(folder().join("values")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    values.sort();
+    for path in values {
+        let golden: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        for (name, _) in golden["models"].as_object().unwrap() {
+            let onnx = folder().join("models").join(format!("{name}.onnx"));
+            let sample = &rows(&golden["cases"][0])[0].ids;
+            let vulnerable = if golden["head"].as_str().unwrap().contains('2') { 1 } else { 0 };
+            let target = Target { vulnerable: vec![vulnerable] };
+            let mut attribution =
+                match Attribution::of_file(&runtime, &SessionOptions::default(), &onnx, target, sample) {
+                    Ok(attribution) => attribution,
+                    Err(error) => {
+                        failures.push(format!("{name}: {error}"));
+                        continue;
+                    }
+                };
+            for case in golden["cases"].as_array().unwrap() {
+                let rows = rows(case);
+                let mut check = |what: &str, found: Result<Vec<f64>, String>, expected: &Value, limit: f64| {
+                    if expected.is_null() {
+                        return;
+                    }
+                    checked += 1;
+                    let label = format!("{name}, {}, {what}", case["name"]);
+                    match found {
+                        Err(error) => failures.push(format!("{label}: {error}")),
+                        Ok(found) => {
+                            let difference = difference(&found, &numbers(expected));
+                            if difference.is_nan() || difference > limit {
+                                failures.push(format!("{label}: {difference:.1e}"));
+                            }
+                        }
+                    }
+                };
+                for (key, rules) in [
+                    ("gradient_x_input", Rules::Gradient),
+                    ("attnlrp", Rules::AttnLrp { plain_head_tanh: false }),
+                    ("attnlrp_plain_tanh", Rules::AttnLrp { plain_head_tanh: true }),
+                ] {
+                    let found = attribution.gradient_times_input(&rows, rules, &cancel).map_err(|e| e.to_string());
+                    let relevance = found.clone().map(|found| found.into_iter().flat_map(|row| row.values).collect());
+                    check(key, relevance, &case[key], 1e-5);
+                    let probability = found.clone().map(|found| found.iter().map(|row| row.probability).collect());
+                    check("F", probability, &case["F"], 1e-5);
+                    check("margin", found.map(|found| found.iter().map(|row| row.margin).collect()), &case["margin"], 1e-5);
+                }
+                if let (Some(baseline), [row]) = (case["ig"]["baseline_ids"].as_array(), rows.as_slice()) {
+                    let baseline: Vec<u32> = numbers(&baseline[0]).into_iter().map(|id| id as u32).collect();
+                    let quadrature = gauss_legendre(50);
+                    let alphas: Vec<f64> = quadrature.iter().map(|(alpha, _)| *alpha).chain([0.0, 1.0]).collect();
+                    let steps = attribution.integrand(row, &baseline, &alphas, &cancel).map_err(|e| e.to_string());
+                    let integral = steps.clone().map(|steps| {
+                        let mut sum = vec![0.0; row.ids.len()];
+                        for (step, (_, weight)) in steps.iter().zip(&quadrature) {
+                            sum.iter_mut().zip(&step.values).for_each(|(sum, value)| *sum += weight * value);
+                        }
+                        sum
+                    });
+                    check("ig", integral, &case["ig"]["relevance"], 1e-5);
+                    let start = steps.clone().map(|steps| vec![steps[50].probability]);
+                    check("F at the baseline", start, &case["ig"]["F_start"], 1e-5);
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {checked} failed:\n{}", failures.len(), failures.join("\n"));
+    println!("{checked} values agree");
+}
