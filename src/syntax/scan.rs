@@ -14,11 +14,13 @@ use crate::text::ByteSpan;
 use std::collections::HashMap;
 
 /// Tokens of one header; what is longer is no header.
-const LONGEST_HEADER: usize = 4096;
+const LONGEST_HEADER: usize = 2048;
 /// Old-style parameter declarations of one function.
 const MOST_OLD_STYLE_DECLARATIONS: usize = 64;
 /// Conditionals open at a brace from which reading may have to start again.
 const MOST_SAVED_CONDITIONALS: usize = 256;
+/// Conditionals inside one another; all branches of those further inside are read.
+const DEEPEST_CONDITIONALS: usize = 4096;
 
 /// The definitions between declarations of a file, in the order of their end; those inside functions are not found.
 pub(super) fn definitions(source: &str, language: Language) -> Vec<Function> {
@@ -37,6 +39,8 @@ struct Scanner<'a> {
     /// The tokens since the last declaration ended.
     header: Vec<Token>,
     conditionals: Vec<Conditional>,
+    /// How many conditionals are open beyond the deepest of those.
+    too_deep: usize,
     assumptions: HashMap<String, bool>,
     /// Whether `}` in the first column ends a body whatever is open: set once a body was found to have no end.
     trust_first_column: bool,
@@ -120,6 +124,7 @@ impl<'a> Scanner<'a> {
             state: State::default(),
             header: Vec::new(),
             conditionals: Vec::new(),
+            too_deep: 0,
             assumptions: HashMap::from([plus_plus]),
             trust_first_column: false,
             checkpoint: None,
@@ -150,6 +155,7 @@ impl<'a> Scanner<'a> {
         self.lexer = lexer;
         self.state = state;
         self.conditionals = conditionals;
+        self.too_deep = 0;
         self.found.truncate(found);
         self.header.clear();
         self.handlers_of = None;
@@ -230,6 +236,12 @@ impl<'a> Scanner<'a> {
             }
             TokenKind::Punctuation(b';') => self.semicolon(token),
             TokenKind::Punctuation(b':') if self.is_label() => self.end_declaration(),
+            // In no header: the rest of a comment whose start is cut off, or no C at all.
+            TokenKind::Punctuation(b'/' | b'%' | b'?' | b'@' | b'`' | b'\\')
+                if self.state.parentheses == 0 && !self.is_operator() =>
+            {
+                self.end_declaration();
+            }
             _ => {
                 match token.kind {
                     TokenKind::Punctuation(b'(') => self.state.parentheses += 1,
@@ -265,6 +277,10 @@ impl<'a> Scanner<'a> {
             }
             _ => false,
         }
+    }
+
+    fn is_operator(&self) -> bool {
+        self.header.last().is_some_and(|word| word.text(self.source) == "operator")
     }
 
     fn semicolon(&mut self, token: Token) {
@@ -339,7 +355,7 @@ impl<'a> Scanner<'a> {
                 self.scopes.push(Scope { parent: self.state.scope, class });
                 self.state.scope = self.scopes.len() - 1;
             }
-            Header::InitialiserInHeader => self.open_block(BlockKind::Initialiser),
+            Header::Initialiser => self.open_block(BlockKind::Initialiser),
             Header::Other => {
                 self.end_declaration();
                 self.open_block(BlockKind::Other);
@@ -388,6 +404,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn open_conditional(&mut self, condition: Condition) {
+        if self.conditionals.len() == DEEPEST_CONDITIONALS {
+            self.too_deep += 1;
+            return;
+        }
         let live = self.is_live();
         let before = self.clean_scope().filter(|_| live);
         let counts = live && self.holds(condition);
@@ -406,6 +426,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn next_branch(&mut self, condition: Condition) {
+        if self.too_deep > 0 {
+            return;
+        }
         let Some(mut conditional) = self.conditionals.pop() else { return };
         if !conditional.live {
             return self.conditionals.push(conditional);
@@ -430,6 +453,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn close_conditional(&mut self) {
+        if self.too_deep > 0 {
+            self.too_deep -= 1;
+            return;
+        }
         let Some(mut conditional) = self.conditionals.pop() else { return };
         if !conditional.live {
             return;
