@@ -62,6 +62,13 @@ fn plain_functions() {
 }
 
 #[test]
+fn what_follows_the_brace_is_not_part_of_it() {
+    for rest in [" /* f */", ";", " // f", "\n\n#define X {\n"] {
+        check(Language::C, &format!("int f(void) {{ }}{rest}"), &["function f | int f(void) { }"]);
+    }
+}
+
+#[test]
 fn old_style_definitions() {
     check_whole("int f(a, b)\n  int a;\n  char *b;\n{ return a; }", "function f");
     check_whole("f(a) char a; { }", "function f");
@@ -315,7 +322,12 @@ fn broken_text_keeps_its_other_functions() {
         "int f(int a {\n}\nint g(void) { }",
         &["function f | int f(int a {⏎}", "function g | int g(void) { }"],
     );
-    check(Language::C, "int f(void) {", &[]);
+    check(
+        Language::C,
+        "int f(void) {\n  if (a) {\n    b();\n  }\n // end\n",
+        &["function f | int f(void) {⏎  if (a) {⏎    b();⏎  }"],
+    );
+    assert!(SyntaxTree::parse("int f(void) {", Language::C).functions("")[0].parse_errors);
     assert!(SyntaxTree::parse("int f(void) { int = ; }", Language::C).functions("")[0].parse_errors);
     assert!(!SyntaxTree::parse("int f(void) { int a; }", Language::C).functions("")[0].parse_errors);
 }

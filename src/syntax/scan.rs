@@ -47,6 +47,7 @@ struct Scanner<'a> {
     checkpoint: Option<Checkpoint<'a>>,
     /// A function-try-block whose body just ended, waiting for its handlers.
     handlers_of: Option<usize>,
+    last_token_end: usize,
 }
 
 #[derive(Clone)]
@@ -129,6 +130,7 @@ impl<'a> Scanner<'a> {
             trust_first_column: false,
             checkpoint: None,
             handlers_of: None,
+            last_token_end: 0,
         }
     }
 
@@ -141,7 +143,7 @@ impl<'a> Scanner<'a> {
                 }
             }
             if self.trust_first_column || !self.go_back_to_open_body() {
-                return;
+                return self.end_open_body();
             }
             self.trust_first_column = true;
         }
@@ -162,11 +164,25 @@ impl<'a> Scanner<'a> {
         true
     }
 
+    /// A definition that is cut off, or still being typed, reaches to the last token.
+    fn end_open_body(&mut self) {
+        if let Some(Block { kind: BlockKind::Body(signature), .. }) = self.state.block.take() {
+            self.found.push(Function {
+                name: signature.name,
+                kind: signature.kind,
+                span: ByteSpan::new(signature.start, self.last_token_end),
+                name_span: signature.name_span,
+                parse_errors: true,
+            });
+        }
+    }
+
     fn is_live(&self) -> bool {
         self.conditionals.last().is_none_or(|conditional| conditional.branch_live)
     }
 
     fn token(&mut self, token: Token) {
+        self.last_token_end = token.end;
         if !self.is_live() {
             if let Some(conditional) = self.conditionals.last_mut() {
                 conditional.unread_token(token);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tree_sitter::{InputEdit, Node, ParseOptions, ParseState, Parser, Point, Tree};
 
 /// Longer texts are left to the scan: a tree takes tens of bytes of memory a byte of text.
-const LONGEST_TEXT: usize = 4 << 20;
+const LONGEST_TEXT: usize = 2 << 20;
 /// Longer texts with errors keep the tree that an edit left, fresh or not.
 const LONGEST_REPARSED: usize = 1 << 20;
 /// How often the parser may report progress on a text without bytes, and for how many bytes once more. Real code
@@ -112,7 +112,7 @@ pub(super) fn complete(tree: &Tree, text: &str, scanned: Vec<Function>) -> Vec<F
     let mut functions = in_order(functions);
     for function in &mut functions {
         let first = walk.errors.partition_point(|error| error.end < function.span.start);
-        function.parse_errors = walk.errors.get(first).is_some_and(|error| error.start < function.span.end);
+        function.parse_errors |= walk.errors.get(first).is_some_and(|error| error.start < function.span.end);
     }
     functions
 }
