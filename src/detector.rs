@@ -281,7 +281,10 @@ struct Folder {
 
 impl Folder {
     fn of(onnx: &Path, graph: &Graph) -> Result<Folder, DetectorError> {
-        let read = |error: std::io::Error| DetectorError::Read { path: onnx.to_path_buf(), reason: error.to_string() };
+        let read = |error: std::io::Error| DetectorError::Read {
+            path: onnx.to_path_buf(),
+            reason: error.to_string(),
+        };
         // Symbolic links are resolved first: a reference must not lead out of the folder, and the rewritten model
         // refers to the ONNX file itself.
         let resolved = onnx.canonicalize().map_err(read)?;
@@ -298,9 +301,10 @@ impl Folder {
                 file: data.location.clone(),
                 reason,
             };
-            let target = path.join(&data.location).canonicalize().map_err(|error| {
-                bad(format!("{error}; expected it in {}: copy it there", path.display()))
-            })?;
+            let target = path
+                .join(&data.location)
+                .canonicalize()
+                .map_err(|error| bad(format!("{error}; expected it in {}: copy it there", path.display())))?;
             if !target.starts_with(&path) {
                 return Err(bad(format!(
                     "it leads to {}, expected a file inside {}: copy the file there in place of the link",
@@ -492,9 +496,10 @@ fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<Input>, Strin
             match (config.is_roberta(), config.model_type.as_deref()) {
                 // Padding's own position comes first.
                 (true, _) => Filling::Positions(config.pad_token_id.unwrap_or(1) + 1),
-                (false, Some("bert" | "electra" | "albert" | "distilbert" | "deberta" | "deberta-v2" | "gpt2")) => {
-                    Filling::Positions(0)
-                }
+                (
+                    false,
+                    Some("bert" | "electra" | "albert" | "distilbert" | "deberta" | "deberta-v2" | "gpt2"),
+                ) => Filling::Positions(0),
                 _ => {
                     return Err(format!(
                         "input \"{name}\" asks for positions, and config.json names no model_type that says where they start: export the model without this input"
@@ -555,7 +560,9 @@ fn choose_output(graph: &Graph, declared: Option<&str>) -> Result<String, String
     if let Some(name) = declared {
         return match graph.outputs().iter().any(|output| output.name() == name) {
             true => Ok(name.to_string()),
-            false => Err(format!("detector.toml: logits: expected one of the outputs {}, found \"{name}\"", all())),
+            false => {
+                Err(format!("detector.toml: logits: expected one of the outputs {}, found \"{name}\"", all()))
+            }
         };
     }
     if graph.outputs().iter().any(|output| output.name() == "logits") {
@@ -604,9 +611,8 @@ struct Positions {
 impl Positions {
     fn of(graph: &Graph, config: &Config, words: Option<&WordEmbedding>) -> Positions {
         // A shorter table is one of token types or of relative distances.
-        let table = words
-            .and_then(|words| attention::position_table(graph, words))
-            .filter(|(_, rows)| *rows >= 32);
+        let table =
+            words.and_then(|words| attention::position_table(graph, words)).filter(|(_, rows)| *rows >= 32);
         let padding = usize::try_from(config.pad_token_id.unwrap_or(1)).unwrap_or(1);
         Positions { table, before: if config.is_roberta() { padding + 1 } else { 0 } }
     }
@@ -651,7 +657,11 @@ impl Positions {
 }
 
 /// A short real input, special tokens and all, for the trial run.
-fn probe_ids(tokenizer: &Tokenizer, normalize: Normalize, max_tokens: usize) -> Result<Vec<u32>, TokenizerError> {
+fn probe_ids(
+    tokenizer: &Tokenizer,
+    normalize: Normalize,
+    max_tokens: usize,
+) -> Result<Vec<u32>, TokenizerError> {
     const CODE: &str = "int f(int n) { return n; }";
     let encoding =
         tokenizer.encode(CODE, ByteSpan::new(0, CODE.len()), normalize, max_tokens, LongPolicy::Truncate)?;

@@ -101,7 +101,10 @@ fn no_attention_says_what_was_looked_for_and_found() {
     let graph = read(&tiny(|o| o.attention = Shape::Absent)).unwrap();
     let reason = attention::encoder_layers(&graph, "input_ids").unwrap_err();
     assert!(matches!(reason, NoAttention::NoSoftmax { softmaxes: 0, .. }));
-    says(&reason.to_string(), &["Softmax on the last axis", "MatMul", "LayerNormalization ×1", "found 0 Softmax"]);
+    says(
+        &reason.to_string(),
+        &["Softmax on the last axis", "MatMul", "LayerNormalization ×1", "found 0 Softmax"],
+    );
 
     let bytes = tiny(|o| o.attention = Shape::Absent);
     let mut model = ModelProto::decode(bytes.as_slice()).unwrap();
@@ -216,10 +219,7 @@ fn broken_graphs_are_named() {
         }),
         &["subgraph", "\"chosen\"", "If"],
     );
-    says(
-        &error_of(|m| m.functions.push(Default::default())),
-        &["local functions"],
-    );
+    says(&error_of(|m| m.functions.push(Default::default())), &["local functions"]);
 }
 
 #[test]

@@ -92,7 +92,8 @@ fn find_onnx(directory: &Path) -> Result<PathBuf, DetectorError> {
 
 /// Reads a whole file after a look at its size.
 pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, DetectorError> {
-    let failed = |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
+    let failed =
+        |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
     let size = std::fs::metadata(path).map_err(failed)?.len();
     if size == 0 || size > largest {
         return Err(DetectorError::Size { path: path.to_path_buf(), found: size, largest });
@@ -275,7 +276,8 @@ impl Declaration {
                     declared.max_tokens = Some(number.ok_or_else(|| bad("a whole number of at least 8"))?);
                 }
                 "logits" => {
-                    declared.logits = Some(value.as_str().ok_or_else(|| bad("an output's name"))?.to_string());
+                    declared.logits =
+                        Some(value.as_str().ok_or_else(|| bad("an output's name"))?.to_string());
                 }
                 "output" => {
                     declared.output = Some(match value.as_str() {

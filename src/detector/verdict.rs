@@ -86,7 +86,9 @@ impl Verdict {
             None => format!("index {index}"),
         };
         match positive {
-            Some(Label::Index(index)) if *index < labels => return verdict(vec![*index], false, label(*index)),
+            Some(Label::Index(index)) if *index < labels => {
+                return verdict(vec![*index], false, label(*index));
+            }
             // One value is the positive label's, whatever index it would have among two.
             Some(Label::Index(1)) if labels == 1 => return verdict(vec![0], false, label(0)),
             Some(Label::Index(index)) => {
@@ -127,7 +129,8 @@ impl Verdict {
                 listed()
             ));
         }
-        let description = format!("all but {}", good.iter().map(|&i| label(i)).collect::<Vec<_>>().join(", "));
+        let description =
+            format!("all but {}", good.iter().map(|&i| label(i)).collect::<Vec<_>>().join(", "));
         verdict(good, true, description)
     }
 

@@ -93,9 +93,10 @@ pub enum NoAttention {
 
 /// Finds the word embedding: the Gather from the matrix with the most rows that is indexed by the graph input `ids`.
 pub fn word_embedding(graph: &Graph, ids: &str) -> Result<WordEmbedding, NoAttention> {
-    lookups(graph).filter(|lookup| lookup.ids == ids).max_by_key(|lookup| lookup.rows).ok_or_else(|| {
-        NoAttention::NoEmbedding { ids: ids.to_string(), operators: operators(graph) }
-    })
+    lookups(graph)
+        .filter(|lookup| lookup.ids == ids)
+        .max_by_key(|lookup| lookup.rows)
+        .ok_or_else(|| NoAttention::NoEmbedding { ids: ids.to_string(), operators: operators(graph) })
 }
 
 /// The table of learned positions, where one is visible: of the matrices as wide as the word embeddings that are
@@ -208,8 +209,7 @@ fn is_input_copy(graph: &Graph, tensor: &str) -> bool {
 fn table(graph: &Graph, tensor: &str) -> Option<(String, i64, i64)> {
     let root = graph.origin(tensor, &["DequantizeLinear", "QuantizeLinear", "Cast", "Identity"]);
     let matrix = graph.initializer(root)?;
-    let integer8 =
-        matches!(DataType::try_from(matrix.data_type()), Ok(DataType::Int8 | DataType::Uint8));
+    let integer8 = matches!(DataType::try_from(matrix.data_type()), Ok(DataType::Int8 | DataType::Uint8));
     match matrix.dims.as_slice() {
         &[rows, width] if matrix.is_float() || integer8 => Some((root.to_string(), rows, width)),
         _ => None,
@@ -253,7 +253,8 @@ fn candidate(graph: &Graph, index: usize, variable: &HashSet<&str>) -> Option<Ca
     })?;
     walk(graph, weights, Direction::Ahead, |at| {
         let node = &graph.nodes()[at];
-        (node.is_any(&PRODUCTS) && node.input.get(1).is_some_and(|i| variable.contains(i.as_str()))).then_some(())
+        (node.is_any(&PRODUCTS) && node.input.get(1).is_some_and(|i| variable.contains(i.as_str())))
+            .then_some(())
     })?;
     let product = &graph.nodes()[product];
     Some(Candidate {
@@ -271,12 +272,7 @@ enum Direction {
 
 /// Goes from a tensor over nodes that merely adapt it (scores when going back, weights when going ahead) until `stop`
 /// answers for a node.
-fn walk<T>(
-    graph: &Graph,
-    from: &str,
-    direction: Direction,
-    stop: impl Fn(usize) -> Option<T>,
-) -> Option<T> {
+fn walk<T>(graph: &Graph, from: &str, direction: Direction, stop: impl Fn(usize) -> Option<T>) -> Option<T> {
     let mut seen = HashSet::new();
     let mut pending = vec![from];
     while let Some(tensor) = pending.pop() {

@@ -117,7 +117,8 @@ pub fn config_json(options: &ModelOptions) -> serde_json::Value {
 pub fn externalize(bytes: &[u8], location: &str) -> (Vec<u8>, Vec<u8>) {
     let mut model = ModelProto::decode(bytes).unwrap();
     let mut data = Vec::new();
-    let entry = |key: &str, value: String| StringStringEntryProto { key: Some(key.into()), value: Some(value) };
+    let entry =
+        |key: &str, value: String| StringStringEntryProto { key: Some(key.into()), value: Some(value) };
     for tensor in &mut model.graph.as_mut().unwrap().initializer {
         let Some(raw) = tensor.raw_data.take_if(|raw| raw.len() >= 64) else { continue };
         // Aligned as PyTorch does.
@@ -330,7 +331,11 @@ impl Builder {
         let mut mask = self.graph.emit("Mul", &[&absent, &far], vec![]);
 
         let pooled = if o.attention == Shape::Absent {
-            self.graph.emit("ReduceMean", &[&x], vec![ints_attribute("axes", &[1]), int_attribute("keepdims", 0)])
+            self.graph.emit(
+                "ReduceMean",
+                &[&x],
+                vec![ints_attribute("axes", &[1]), int_attribute("keepdims", 0)],
+            )
         } else {
             if o.attention == Shape::RankThree {
                 let first = self.graph.constant_i64(&[0]);
@@ -354,7 +359,12 @@ impl Builder {
                 let again = self.attention(&x, &x, &mask, "decoder.second");
                 x = self.residual(&x, &again, "decoder.norm3");
             }
-            let first = self.graph.add_initializer(tensor("", DataType::Int64, &[], 0i64.to_le_bytes().to_vec().into()));
+            let first = self.graph.add_initializer(tensor(
+                "",
+                DataType::Int64,
+                &[],
+                0i64.to_le_bytes().to_vec().into(),
+            ));
             let picked = self.graph.emit("Gather", &[&x, &first], vec![int_attribute("axis", 1)]);
             let dense = self.linear(&picked, "dense", o.hidden, o.hidden);
             self.graph.emit("Tanh", &[&dense], vec![])
