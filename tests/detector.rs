@@ -470,8 +470,10 @@ fn damage_to_the_structure_gives_errors() {
     let (dir, tiny) = model(|o| o.external = true);
     let path = dir.path().join("model.onnx");
     let (small, _) = support::model::externalize(&tiny.bytes, "model.onnx.data");
+    // More of them: LINELENS_TEST_ROUNDS=20000 cargo test --test detector damage
+    let rounds = std::env::var("LINELENS_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(400);
     let mut random = 99u64;
-    for _ in 0..400 {
+    for _ in 0..rounds {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut broken = small.clone();
         let at = (random >> 20) as usize % broken.len();
