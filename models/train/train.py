@@ -1,0 +1,603 @@
+#!/usr/bin/env python3
+"""Trains linelens' built-in detector: `train.py --data FOLDER... --work DIR --out models/default`.
+
+Stages, each skipped when its result is in --work already (an interrupted one resumes at its checkpoint):
+  tokenizer  byte-level BPE on the training functions, comments stripped        -> tokenizer.json
+  tokens     token ids of every split                                           -> tokens-<split>.npz
+  embed      word vectors: PPMI of neighbouring tokens, truncated SVD           -> embeddings.npy
+  classify   classification + pairwise ranking, chosen on valid                 -> best.pt
+  calibrate  temperature and bias on valid, folded into the classifier          -> final.pt
+  export     config.json, tokenizer.json, model.onnx, detector.toml             -> --out
+"""
+import argparse
+import json
+import math
+import os
+import shutil
+import time
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from lldata import load_split, strip_comments, windows
+
+SEED = 20261130
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+BOS, PAD, EOS, UNK, MASK = range(5)
+SPLITS = ("train", "valid", "test")
+
+
+def log(*words):
+    print(time.strftime("%H:%M:%S"), *words, flush=True)
+
+
+# ---------------------------------------------------------------- tokenizer
+
+
+def train_tokenizer(texts, vocabulary):
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token=None))
+    # Words (identifiers and numbers) and runs of punctuation with at most one leading space; runs of whitespace
+    # stay whole, so that a token never holds the non-whitespace text of two lines.
+    split = Regex(r" ?[\p{L}\p{N}_]+| ?[^\s\p{L}\p{N}_]+|\s+")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(split, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=5,
+        max_token_length=24,
+        special_tokens=[AddedToken(s, lstrip=s == "<mask>", special=True, normalized=False) for s in SPECIAL],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", EOS), ("<s>", BOS), trim_offsets=False, add_prefix_space=False)
+    return tokenizer
+
+
+def load_tokenizer(path):
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(path)
+    tokenizer.encode_special_tokens = True  # "<s>" in a function is three characters, not a special token
+    return tokenizer
+
+
+# ---------------------------------------------------------------- tokens
+
+
+class Split:
+    """The rows of a split with their code tokens (no special tokens)."""
+
+    def __init__(self, rows, ids, starts):
+        self.rows, self.ids, self.starts = rows, ids, starts
+        self.target = np.array([r["target"] for r in rows])
+        self.source = np.array([r["source"] for r in rows])
+        pairs = {}
+        for i, row in enumerate(rows):
+            if row.get("pair_id"):
+                pairs.setdefault(row["pair_id"], {})[row["target"]] = i
+        self.pairs = [(p[1], p[0]) for p in pairs.values() if 0 in p and 1 in p]
+        paired = {i for pair in self.pairs for i in pair}
+        self.unpaired = np.array([i not in paired for i in range(len(rows))], dtype=bool)
+
+    def code(self, i):
+        return self.ids[self.starts[i] : self.starts[i + 1]]
+
+    def __len__(self):
+        return len(self.rows)
+
+
+def tokenise(rows, tokenizer):
+    ids, starts = [], [0]
+    for at in range(0, len(rows), 512):
+        batch = [strip_comments(r["func"]) for r in rows[at : at + 512]]
+        for encoding in tokenizer.encode_batch(batch, add_special_tokens=False):
+            ids.append(np.array(encoding.ids, dtype=np.int32))
+            starts.append(starts[-1] + len(encoding.ids))
+    return np.concatenate(ids), np.array(starts)
+
+
+def load_tokens(args, split):
+    rows = load_split(args.data, split)
+    path = os.path.join(args.work, f"tokens-{split}.npz")
+    if os.path.exists(path):
+        held = np.load(path)
+        if len(held["starts"]) == len(rows) + 1:
+            return Split(rows, held["ids"], held["starts"])
+    ids, starts = tokenise(rows, load_tokenizer(os.path.join(args.work, "tokenizer.json")))
+    np.savez(path, ids=ids, starts=starts)
+    return Split(rows, ids, starts)
+
+
+# ---------------------------------------------------------------- word vectors
+
+
+def word_vectors(split, vocabulary, size, reach=5):
+    """Left singular vectors of the positive pointwise mutual information of tokens at most `reach` apart."""
+    from scipy.sparse import coo_matrix
+    from sklearn.utils.extmath import randomized_svd
+
+    ids = split.ids.astype(np.int64)
+    owner = np.repeat(np.arange(len(split)), np.diff(split.starts))
+    counts = None
+    for distance in range(1, reach + 1):
+        same = owner[:-distance] == owner[distance:]
+        left, right = ids[:-distance][same], ids[distance:][same]
+        weight = np.full(len(left), 1.0 / distance)
+        part = coo_matrix((weight, (left, right)), shape=(vocabulary, vocabulary)).tocsr()
+        counts = part if counts is None else counts + part
+    counts = (counts + counts.T).tocoo()
+    total = counts.sum()
+    row = np.asarray(counts.tocsr().sum(1)).ravel()
+    context = row**0.75
+    context = context / context.sum()
+    mutual = np.log(counts.data / (row[counts.row] * context[counts.col]))
+    keep = mutual > 0
+    matrix = coo_matrix((mutual[keep], (counts.row[keep], counts.col[keep])), shape=counts.shape).tocsr()
+    u, s, _ = randomized_svd(matrix, n_components=size, n_iter=4, random_state=SEED)
+    vectors = u * np.sqrt(s)
+    log("word vectors", matrix.nnz, "entries of", round(total))
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors / np.maximum(norms, 1e-6)  # unit length, then the usual scale of an embedding
+    return (vectors * 0.04 * math.sqrt(size)).astype(np.float32)
+
+
+# ---------------------------------------------------------------- model
+
+
+def configuration(args, vocabulary):
+    from transformers import RobertaConfig
+
+    return RobertaConfig(
+        architectures=["RobertaForSequenceClassification"],
+        vocab_size=vocabulary,
+        hidden_size=args.hidden,
+        num_hidden_layers=args.layers,
+        num_attention_heads=4,
+        intermediate_size=4 * args.hidden,
+        max_position_embeddings=514,
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        # dropping words (--word-dropout) regularises instead: half the time on a CPU, and masking stays in distribution
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        pad_token_id=PAD,
+        bos_token_id=BOS,
+        eos_token_id=EOS,
+        id2label={0: "benign", 1: "vulnerable"},
+        label2id={"benign": 0, "vulnerable": 1},
+    )
+
+
+def classifier(config, attention="sdpa"):
+    from transformers import RobertaForSequenceClassification
+
+    config._attn_implementation = attention
+    return RobertaForSequenceClassification(config)
+
+
+def pad_batch(sequences):
+    """Code tokens -> input_ids and attention_mask with <s>, </s> and padding to the longest."""
+    width = max(len(s) for s in sequences) + 2
+    ids = np.full((len(sequences), width), PAD, dtype=np.int64)
+    for row, s in enumerate(sequences):
+        ids[row, 0] = BOS
+        ids[row, 1 : len(s) + 1] = s
+        ids[row, len(s) + 1] = EOS
+    ids = torch.from_numpy(ids)
+    return ids, (ids != PAD).long()
+
+
+@torch.no_grad()
+def margins(model, split, chosen, limit=None, tokens=12000):
+    """z1 - z0 of each chosen function: the maximum over its windows."""
+    model.eval()
+    pieces = []
+    for i in chosen:
+        code = split.code(i)
+        for start, end in windows(len(code))[:limit]:
+            pieces.append((end - start, i, code[start:end]))
+    pieces.sort(key=lambda p: p[0])
+    best = {}
+    at = 0
+    while at < len(pieces):
+        count = 1
+        while at + count < len(pieces) and (count + 1) * (pieces[at + count][0] + 2) <= tokens:
+            count += 1
+        part = pieces[at : at + count]
+        ids, mask = pad_batch([p[2] for p in part])
+        logits = model(input_ids=ids, attention_mask=mask).logits
+        for (_, i, _), z in zip(part, (logits[:, 1] - logits[:, 0]).tolist()):
+            best[i] = max(best.get(i, -1e9), z)
+        at += count
+    model.train()
+    return np.array([best[i] for i in chosen])
+
+
+# ---------------------------------------------------------------- sampling
+
+
+def batches(groups, lengths, size, rng):
+    """Shuffled batches of `size` groups of like length."""
+    order = rng.permutation(len(groups))
+    out = []
+    for at in range(0, len(order), size * 50):
+        chunk = sorted(order[at : at + size * 50], key=lambda g: lengths[g])
+        out += [chunk[b : b + size] for b in range(0, len(chunk), size)]
+    out = [b for b in out if len(b) == size]
+    rng.shuffle(out)
+    return [[groups[g] for g in b] for b in out]
+
+
+class Stream:
+    """Batch number n of an endless, seeded sequence of epochs; needs no state to resume."""
+
+    def __init__(self, groups, lengths, size, seed):
+        self.groups, self.lengths, self.size, self.seed = groups, lengths, size, seed
+        self.epoch, self.held = None, None
+
+    def batch(self, number):
+        per_epoch = len(batches(self.groups, self.lengths, self.size, np.random.default_rng(0))) if self.held is None else len(self.held)
+        epoch = number // per_epoch
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.held = batches(self.groups, self.lengths, self.size, np.random.default_rng([self.seed, epoch]))
+        return self.held[number % per_epoch]
+
+
+def crop(length, window, rng, around=None):
+    """A window of a function: all of it, or a random one, or a random one that holds position `around`."""
+    if length <= window:
+        return 0, length
+    if around is None:
+        start = int(rng.integers(0, length - window + 1))
+    else:
+        low = max(0, min(around - window + window // 8, length - window))
+        high = max(low, min(around - window // 8, length - window))
+        start = int(rng.integers(low, high + 1))
+    return start, start + window
+
+
+def common_ends(a, b):
+    """Lengths of the common prefix and of the common suffix behind it."""
+    n = min(len(a), len(b))
+    differ = np.nonzero(a[:n] != b[:n])[0]
+    prefix = int(differ[0]) if len(differ) else n
+    n -= prefix
+    if n == 0:
+        return prefix, 0
+    differ = np.nonzero(a[::-1][:n] != b[::-1][:n])[0]
+    return prefix, int(differ[0]) if len(differ) else n
+
+
+def drop_words(code, rate, rng, spare=(0, 0)):
+    """Replaces a share of the tokens by <mask>, but none in the half-open range `spare`."""
+    code = code.copy()
+    hit = rng.random(len(code)) < rate
+    hit[spare[0] : spare[1]] = False
+    code[hit] = MASK
+    return code
+
+
+def pair_windows(a, b, window, rate, rng):
+    """The same window of a function and of its fix, around where they differ, with the same words dropped."""
+    prefix, suffix = common_ends(a, b)
+    start, _ = crop(max(len(a), len(b)), window, rng, around=prefix)
+    start = min(start, max(0, min(len(a), len(b)) - window // 8))
+    state = rng.integers(0, 2**32)
+    out = []
+    for code in (a, b):
+        noise = np.random.default_rng(state)
+        code = code.copy()
+        end = len(code) - suffix
+        head = noise.random(prefix) < rate
+        tail = noise.random(suffix) < rate
+        code[:prefix][head] = MASK
+        code[end:][tail] = MASK
+        out.append(code[start : start + window])
+    return out
+
+
+# ---------------------------------------------------------------- stages
+
+
+def learning_rate(step, steps, peak, warm=0.06):
+    if step < warm * steps:
+        return peak * (step + 1) / (warm * steps)
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - warm * steps) / (steps - warm * steps))) + 1e-6
+
+
+def optimiser(model, decay=0.01):
+    plain = [p for p in model.parameters() if p.ndim < 2]
+    rest = [p for p in model.parameters() if p.ndim >= 2]
+    return torch.optim.AdamW([{"params": rest, "weight_decay": decay}, {"params": plain, "weight_decay": 0.0}], lr=1e-4, betas=(0.9, 0.98))
+
+
+def save(path, **state):
+    torch.save(state, path + ".part")
+    os.replace(path + ".part", path)
+
+
+def start(args, config):
+    """A fresh model whose word embedding is the word vectors; positions start near zero."""
+    torch.manual_seed(SEED)
+    model = classifier(config)
+    embeddings = model.roberta.embeddings
+    vectors = torch.from_numpy(np.load(os.path.join(args.work, "embeddings.npy")))
+    known = vectors.norm(dim=1) > 0
+    with torch.no_grad():
+        embeddings.word_embeddings.weight[known] = vectors[known]
+        embeddings.position_embeddings.weight.mul_(0.1)
+    return model
+
+
+def auc(positive, negative):
+    """Share of (positive, negative) couples ranked right, ties half."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate([positive, negative]))
+    n, m = len(positive), len(negative)
+    return (ranks[:n].sum() - n * (n + 1) / 2) / (n * m)
+
+
+def selection(split, chosen, z):
+    """What valid is asked: AUC against unpaired benign functions, share of pairs ranked right, of mined functions."""
+    at = {i: k for k, i in enumerate(chosen)}
+    mined = split.source[chosen] == "mined"
+    if not mined.any():
+        mined[:] = True
+    positive = z[mined & (split.target[chosen] == 1)]
+    negative = z[mined & (split.target[chosen] == 0) & split.unpaired[chosen]]
+    both = [(z[at[v]], z[at[f]]) for v, f in split.pairs if v in at and f in at and mined[at[v]]]
+    ranked = np.mean([(v > f) + 0.5 * (v == f) for v, f in both])
+    area = auc(positive, negative) if len(negative) else 0.5
+    return float(area), float(ranked)
+
+
+def classify(args, train, valid, model):
+    done, state_path = os.path.join(args.work, "best.pt"), os.path.join(args.work, "classify-state.pt")
+    if os.path.exists(done) and not os.path.exists(state_path):
+        model.load_state_dict(torch.load(done)["model"])
+        return model
+    opt = optimiser(model, decay=0.05)
+    steps, first, best = args.steps, 0, -1.0
+    if os.path.exists(state_path):
+        held = torch.load(state_path)
+        model.load_state_dict(held["model"])
+        opt.load_state_dict(held["opt"])
+        first, best = held["step"], held["best"]
+    length = np.minimum(np.diff(train.starts), args.window)
+    pairs = train.pairs
+    pair_stream = Stream(pairs, [max(length[v], length[f]) for v, f in pairs], args.batch, SEED + 2)
+    benign = np.nonzero(train.unpaired & (train.target == 0))[0].tolist()
+    lone = np.nonzero(train.unpaired & (train.target == 1))[0].tolist()
+    log(len(pairs), "pairs", len(benign), "unpaired benign", len(lone), "unpaired vulnerable")
+    benign_stream = Stream(benign, [length[i] for i in benign], args.batch, SEED + 3) if benign else None
+    # valid in training: every second pair and unpaired function
+    held_pairs = valid.pairs[::2]
+    chosen = np.array([i for p in held_pairs for i in p] + np.nonzero(valid.unpaired)[0][::2].tolist())
+    started, sums, seen = time.time(), np.zeros(4), 0
+    model.train()
+    for step in range(first, steps):
+        rng = np.random.default_rng([SEED, 2, step])
+        torch.manual_seed(SEED + step)
+        late = step >= args.long_after * steps
+        window = 510 if late else args.window
+        couples = pair_stream.batch(step)
+        if late:
+            couples = couples[: max(2, len(couples) * 2 // 3)]
+        sides = [pair_windows(train.code(v), train.code(f), window, args.word_dropout, rng) for v, f in couples]
+        ids, mask = pad_batch([s[0] for s in sides] + [s[1] for s in sides])
+        logits = model(input_ids=ids, attention_mask=mask).logits
+        seen += int(mask.sum())
+        z = logits[:, 1] - logits[:, 0]
+        n = len(couples)
+        published = torch.tensor([train.source[v] != "mined" for v, _ in couples])
+        smooth = args.smoothing
+        soft = lambda z, y: functional.binary_cross_entropy_with_logits(z, torch.full_like(z, y * (1 - 2 * smooth) + smooth), reduction="none")
+        # Data sets without unpaired benign functions would teach "Linux is vulnerable": both sides weigh alike there.
+        fix_weight = torch.where(published, torch.tensor(0.5), torch.tensor(args.fix_weight))
+        vulnerable_weight = torch.where(published, torch.tensor(0.5), torch.tensor(1.0))
+        loss_v = (soft(z[:n], 1.0) * vulnerable_weight).mean()
+        loss_f = (soft(z[n:], 0.0) * fix_weight).mean()
+        rank = functional.softplus(-(z[:n] - z[n:])).mean()
+        loss = loss_v + loss_f + args.rank_weight * rank
+        opt.zero_grad()
+        loss.backward()
+        sums[:3] += loss_v.item(), loss_f.item(), rank.item()
+        if benign_stream:
+            group = benign_stream.batch(step)
+            if late:
+                group = group[: max(2, len(group) * 2 // 3)]
+            codes = []
+            for i in group:
+                code = train.code(i)
+                start, end = crop(len(code), window, rng)
+                codes.append(drop_words(code[start:end], args.word_dropout, rng))
+            ids, mask = pad_batch(codes)
+            logits = model(input_ids=ids, attention_mask=mask).logits
+            seen += int(mask.sum())
+            loss_b = soft(logits[:, 1] - logits[:, 0], 0.0).mean()
+            loss_b.backward()
+            sums[3] += loss_b.item()
+        for group in opt.param_groups:
+            group["lr"] = learning_rate(step, steps, args.lr)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        if (step + 1) % 50 == 0:
+            log(f"step {step + 1}/{steps} v {sums[0] / 50:.3f} f {sums[1] / 50:.3f} rank {sums[2] / 50:.3f} b {sums[3] / 50:.3f} {seen / (time.time() - started):.0f} tokens/s")
+            sums[:] = 0
+        if (step + 1) % args.every == 0 or step + 1 == steps:
+            area, ranked = selection(valid, chosen, margins(model, valid, chosen))
+            log(f"valid half: AUC v unpaired {area:.4f}, pairs ranked right {ranked:.4f}")
+            if area + ranked > best:
+                best = area + ranked
+                save(done, model=model.state_dict(), step=step + 1, area=area, ranked=ranked)
+            save(state_path, model=model.state_dict(), opt=opt.state_dict(), step=step + 1, best=best)
+    os.remove(state_path)
+    held = torch.load(done)
+    log("chosen: step", held["step"], "AUC", held["area"], "ranked", held["ranked"])
+    model.load_state_dict(held["model"])
+    return model
+
+
+def calibrate(args, valid, model):
+    """Platt scaling of valid's margins, folded into the last layer; the threshold that flags 10% of valid's benign."""
+    from sklearn.linear_model import LogisticRegression
+
+    done = os.path.join(args.work, "final.pt")
+    z = margins(model, valid, np.arange(len(valid)))
+    fit = LogisticRegression(C=1e6).fit(z[:, None], valid.target)
+    slope, offset = float(fit.coef_[0, 0]), float(fit.intercept_[0])
+    log(f"calibration: slope {slope:.4f} offset {offset:.4f}")
+    if slope > 0.05:
+        out = model.classifier.out_proj
+        with torch.no_grad():
+            out.weight.mul_(slope)
+            out.bias.mul_(slope)
+            out.bias[0] -= offset / 2
+            out.bias[1] += offset / 2
+        z = slope * z + offset
+    p = 1 / (1 + np.exp(-z))
+    benign = np.sort(p[valid.target == 0])
+    allowed = int(0.10 * len(benign))
+    threshold = math.ceil(benign[len(benign) - allowed - 1] * 1e4) / 1e4
+    flagged = p > threshold
+    right = (flagged & (valid.target == 1)).sum()
+    figures = {
+        "threshold": threshold,
+        "benign_flagged": float(flagged[valid.target == 0].mean()),
+        "precision": float(right / max(1, flagged.sum())),
+        "recall": float(right / (valid.target == 1).sum()),
+        "slope": slope,
+        "offset": offset,
+    }
+    log("threshold on valid", figures)
+    save(done, model=model.state_dict(), **figures)
+    return figures
+
+
+class ForExport(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask):
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+
+
+def export(args, config):
+    import onnx
+    import onnxruntime
+
+    held = torch.load(os.path.join(args.work, "final.pt"), weights_only=False)
+    model = classifier(config, "eager")
+    model.load_state_dict(held["model"])
+    model.eval()
+    os.makedirs(args.out, exist_ok=True)
+    path = os.path.join(args.out, "model.onnx")
+    rng = np.random.default_rng(SEED)
+    sample, mask = pad_batch([rng.integers(5, config.vocab_size, 17), rng.integers(5, config.vocab_size, 9)])
+    torch.onnx.export(
+        ForExport(model).eval(),
+        (sample, mask),
+        path,
+        dynamo=False,
+        opset_version=17,
+        input_names=["input_ids", "attention_mask"],
+        output_names=["logits"],
+        dynamic_axes={"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "sequence"}, "logits": {0: "batch"}},
+        do_constant_folding=True,
+    )
+    graph = onnx.load(path)
+    onnx.checker.check_model(graph)
+    softmaxes = sum(n.op_type == "Softmax" for n in graph.graph.node)
+    log("nodes", len(graph.graph.node), "softmaxes", softmaxes)
+    assert softmaxes == config.num_hidden_layers and not model.training
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for lengths in ([1], [5], [510], [64, 64], [300, 7, 123], [510, 2, 40, 256, 1]):
+        codes = [rng.integers(5, config.vocab_size, n) for n in lengths]
+        ids, mask = pad_batch(codes)
+        with torch.no_grad():
+            want = model(input_ids=ids, attention_mask=mask).logits.numpy()
+        got = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})[0]
+        worst = max(worst, float(np.abs(want - got).max()))
+        for row, code in enumerate(codes):  # padding must not change anything
+            ids, mask = pad_batch([code])
+            alone = session.run(None, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})[0][0]
+            worst = max(worst, float(np.abs(alone - got[row]).max()))
+    log(f"PyTorch against ONNX Runtime, batches and padding included: largest difference {worst:.2e}")
+    assert worst < 1e-4
+    shutil.copy(os.path.join(args.work, "tokenizer.json"), os.path.join(args.out, "tokenizer.json"))
+    written = json.loads(config.to_json_string())
+    written.pop("_attn_implementation_autoset", None)
+    with open(os.path.join(args.out, "config.json"), "w") as out:
+        json.dump(written, out, indent=2)
+        out.write("\n")
+    with open(os.path.join(args.out, "detector.toml"), "w") as out:
+        out.write(
+            "# The built-in detector; read MODEL_CARD.md before you believe it.\n"
+            'name = "linelens-default"\n'
+            'positive_label = "vulnerable"\n'
+            "# flags at most 10% of the benign functions of the validation split\n"
+            f"threshold = {held['threshold']:.4f}\n"
+            'normalize = "strip-comments"\n'
+            'long = "window"\n'
+            "max_tokens = 512\n"
+        )
+    for name in sorted(os.listdir(args.out)):
+        log(name, os.path.getsize(os.path.join(args.out, name)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", required=True, help="folders with {train,valid,test}.jsonl[.gz] and mined-*.jsonl")
+    parser.add_argument("--work", required=True, help="folder for intermediate results and checkpoints")
+    parser.add_argument("--out", required=True, help="model directory to write")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--vocabulary", type=int, default=16000)
+    parser.add_argument("--hidden", type=int, default=128)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--window", type=int, default=190, help="code tokens in most of the training")
+    parser.add_argument("--long-after", type=float, default=0.9, help="share of the steps after which windows have 510 tokens")
+    parser.add_argument("--batch", type=int, default=8, help="pairs (and benign functions) a step")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--every", type=int, default=500, help="steps between looks at valid")
+    parser.add_argument("--lr", type=float, default=5e-4)
+    parser.add_argument("--rank-weight", type=float, default=1.0)
+    parser.add_argument("--fix-weight", type=float, default=0.3)
+    parser.add_argument("--smoothing", type=float, default=0.05)
+    parser.add_argument("--word-dropout", type=float, default=0.1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(SEED)
+    os.makedirs(args.work, exist_ok=True)
+
+    tokenizer_path = os.path.join(args.work, "tokenizer.json")
+    if not os.path.exists(tokenizer_path):
+        rows = load_split(args.data, "train")
+        log("tokenizer on", len(rows), "functions")
+        train_tokenizer([strip_comments(r["func"]) for r in rows], args.vocabulary).save(tokenizer_path)
+    vocabulary = load_tokenizer(tokenizer_path).get_vocab_size()
+    train, valid = load_tokens(args, "train"), load_tokens(args, "valid")
+    for name, split in (("train", train), ("valid", valid)):
+        lengths = np.diff(split.starts)
+        log(name, len(split), "functions", len(split.ids), "tokens; quantiles", np.quantile(lengths, [0.1, 0.5, 0.75, 0.9, 0.99]).astype(int).tolist())
+    vectors_path = os.path.join(args.work, "embeddings.npy")
+    if not os.path.exists(vectors_path):
+        np.save(vectors_path, word_vectors(train, vocabulary, args.hidden))
+    config = configuration(args, vocabulary)
+    if not os.path.exists(os.path.join(args.work, "final.pt")):
+        model = classify(args, train, valid, start(args, config))
+        calibrate(args, valid, model)
+    export(args, config)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,373 @@
+//! The open documents: immutable snapshots that every thread may read, and what is known about each.
+
+use crate::analysis::{Finding, Options};
+use crate::lsp::proto::from_proto;
+use crate::syntax::{Edit, Function, Language, NoFunction, SyntaxTree};
+use crate::text::{ByteSpan, LineIndex, PositionEncoding};
+use dashmap::DashMap;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use tower_lsp::ls_types::{Diagnostic, TextDocumentContentChangeEvent, TextDocumentItem, Uri};
+
+/// A text up to this size is parsed when it changes; a larger one when somebody needs its functions.
+const EAGER_BYTES: usize = 256 * 1024;
+/// With more changes at once than this, parsing afresh is cheaper.
+const EAGER_CHANGES: usize = 16;
+
+/// One version of a document.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) uri: Uri,
+    pub(crate) version: i32,
+    pub(crate) language: Language,
+    pub(crate) text: Arc<str>,
+    pub(crate) lines: LineIndex,
+    tree: OnceLock<SyntaxTree>,
+    functions: OnceLock<Vec<LocatedFunction>>,
+}
+
+/// A function and the identity of its text.
+#[derive(Clone, Debug)]
+pub(crate) struct LocatedFunction {
+    pub(crate) function: Function,
+    pub(crate) key: TextKey,
+}
+
+/// Identifies a function by its text: equal texts have equal findings, up to where they stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TextKey {
+    hash: u64,
+    length: usize,
+}
+
+impl TextKey {
+    fn new(text: &str) -> TextKey {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        TextKey { hash: hasher.finish(), length: text.len() }
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn new(item: TextDocumentItem) -> Snapshot {
+        let extension = from_proto::extension(&item.uri);
+        let language = Language::detect(extension.as_deref(), Some(&item.language_id), &item.text);
+        let snapshot = Snapshot {
+            uri: item.uri,
+            version: item.version,
+            language,
+            lines: LineIndex::new(&item.text),
+            text: item.text.into(),
+            tree: OnceLock::new(),
+            functions: OnceLock::new(),
+        };
+        if snapshot.text.len() <= EAGER_BYTES {
+            snapshot.tree();
+        }
+        snapshot
+    }
+
+    /// Parses the text, where that has not been done.
+    pub(crate) fn tree(&self) -> &SyntaxTree {
+        self.tree.get_or_init(|| SyntaxTree::parse(&self.text, self.language))
+    }
+
+    /// All functions; may parse a large text, so not for handlers.
+    pub(crate) fn functions(&self) -> &[LocatedFunction] {
+        self.functions.get_or_init(|| {
+            let functions = self.tree().functions(&self.text);
+            functions.into_iter().map(|function| self.located(function)).collect()
+        })
+    }
+
+    /// The function at an offset; may parse a large text.
+    pub(crate) fn function_at(&self, offset: usize) -> Result<LocatedFunction, NoFunction> {
+        Ok(self.located(self.tree().function_at(&self.text, offset)?))
+    }
+
+    /// The function at an offset, where finding it is quick; `None` where a large text is not parsed yet.
+    pub(crate) fn function_at_now(&self, offset: usize) -> Option<Result<LocatedFunction, NoFunction>> {
+        (self.tree.get().is_some() || self.text.len() <= EAGER_BYTES).then(|| self.function_at(offset))
+    }
+
+    fn located(&self, function: Function) -> LocatedFunction {
+        let key = TextKey::new(function.span.of(&self.text).unwrap_or_default());
+        LocatedFunction { function, key }
+    }
+
+    /// The snapshot after the client's changes, and the changes as edits, each on the text its predecessors made.
+    pub(crate) fn changed(
+        &self,
+        version: i32,
+        changes: Vec<TextDocumentContentChangeEvent>,
+        encoding: PositionEncoding,
+    ) -> (Snapshot, Vec<Edit>) {
+        let mut text = Arc::clone(&self.text);
+        let mut lines = self.lines.clone();
+        let mut tree = self.tree.get().filter(|_| changes.len() <= EAGER_CHANGES).cloned();
+        let mut edits = Vec::with_capacity(changes.len());
+        for change in changes {
+            let (edit, new_text) = match change.range {
+                Some(range) => {
+                    let a = lines.offset(&text, from_proto::position(range.start), encoding);
+                    let b = lines.offset(&text, from_proto::position(range.end), encoding);
+                    splice(&text, a.min(b), a.max(b), &change.text)
+                }
+                None => replace_all(&text, change.text),
+            };
+            tree = tree
+                .filter(|_| new_text.len() <= EAGER_BYTES)
+                .map(|tree| tree.edited(&text, &new_text, edit));
+            lines = LineIndex::new(&new_text);
+            text = new_text.into();
+            edits.push(edit);
+        }
+        let snapshot = Snapshot {
+            uri: self.uri.clone(),
+            version,
+            language: self.language,
+            text,
+            lines,
+            tree: tree.map_or_else(OnceLock::new, OnceLock::from),
+            functions: OnceLock::new(),
+        };
+        (snapshot, edits)
+    }
+}
+
+fn splice(text: &str, start: usize, old_end: usize, inserted: &str) -> (Edit, String) {
+    let mut new_text = String::with_capacity(text.len() + inserted.len());
+    new_text.push_str(text.get(..start).unwrap_or_default());
+    new_text.push_str(inserted);
+    new_text.push_str(text.get(old_end..).unwrap_or_default());
+    (Edit { start, old_end, new_end: start + inserted.len() }, new_text)
+}
+
+/// A new full text as the smallest edit, so that functions outside it keep their findings and the tree its nodes.
+fn replace_all(old: &str, new: String) -> (Edit, String) {
+    let mut start = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
+    while !(old.is_char_boundary(start) && new.is_char_boundary(start)) {
+        start -= 1;
+    }
+    let rest = old.len().min(new.len()) - start;
+    let mut tail = old.bytes().rev().zip(new.bytes().rev()).take(rest).take_while(|(a, b)| a == b).count();
+    while !(old.is_char_boundary(old.len() - tail) && new.is_char_boundary(new.len() - tail)) {
+        tail -= 1;
+    }
+    (Edit { start, old_end: old.len() - tail, new_end: new.len() - tail }, new)
+}
+
+/// Where an offset lies after an edit; one inside the replaced text lies inside the new text.
+pub(crate) fn map_offset(offset: usize, edit: Edit) -> usize {
+    if offset >= edit.old_end {
+        offset - edit.old_end + edit.new_end
+    } else {
+        offset.min(edit.start.max(edit.new_end))
+    }
+}
+
+/// Where a span lies after an edit; text inserted at one of its ends stays outside.
+pub(crate) fn map_span(span: ByteSpan, edit: Edit) -> ByteSpan {
+    let start = map_offset(span.start, edit);
+    let end = if edit.start >= span.end { span.end } else { map_offset(span.end, edit) };
+    ByteSpan::new(start, end.max(start))
+}
+
+/// Whether an edit changes the text of a span. One that only touches an end does not.
+pub(crate) fn changes_span(span: ByteSpan, edit: Edit) -> bool {
+    edit.start < span.end && span.start < edit.old_end
+        || edit.start == edit.old_end && span.start < edit.start && edit.start < span.end
+}
+
+/// The finding of a function text, moved to where that text stands now.
+pub(crate) fn moved(finding: &Finding, function: &Function, lines: &LineIndex) -> Finding {
+    let start_line = lines.line_at(function.span.start);
+    let old_start = finding.start_line;
+    let shift = |line: usize| (line + start_line).saturating_sub(old_start);
+    let mut moved = finding.clone();
+    moved.function = function.clone();
+    moved.start_line = start_line;
+    moved.end_line = shift(finding.end_line);
+    for line in &mut moved.lines {
+        line.line = shift(line.line);
+    }
+    for line in &mut moved.unseen_lines {
+        *line = shift(*line);
+    }
+    moved
+}
+
+/// What came out for a function text.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Found(Arc<Finding>),
+    Failed(Arc<str>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) options: Options,
+    pub(crate) outcome: Outcome,
+}
+
+/// An open document.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) changed_at: Instant,
+    /// A byte offset of the snapshot, where one is known.
+    pub(crate) cursor: Option<usize>,
+    /// Where the user pointed last; for plain clients that is all there is to know about the cursor.
+    pub(crate) hovered: Option<usize>,
+    /// Cursor or pointer moved after the last edit, so that their functions need not wait for the typing to pause.
+    pub(crate) cursor_moved: bool,
+    pub(crate) known: HashMap<TextKey, Known>,
+    /// The version for which the user cancelled the background work.
+    pub(crate) paused: Option<i32>,
+    pub(crate) published: Published,
+}
+
+/// What the client was last told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Published {
+    pub(crate) version: i32,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// The answer to the last pull; `None` before the first.
+    pub(crate) pulled: Option<Vec<Diagnostic>>,
+    /// The diagnostics for which the client was last asked to pull again.
+    pub(crate) refreshed: Option<Vec<Diagnostic>>,
+    pub(crate) relevance: Vec<RelevanceMark>,
+    pub(crate) relevance_version: i32,
+}
+
+/// Tells one function of a relevance message from another.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RelevanceMark {
+    pub(crate) key: TextKey,
+    pub(crate) options: Options,
+    pub(crate) start: usize,
+}
+
+impl Document {
+    pub(crate) fn new(snapshot: Snapshot) -> Document {
+        Document {
+            snapshot: Arc::new(snapshot),
+            changed_at: Instant::now(),
+            cursor: None,
+            hovered: None,
+            cursor_moved: false,
+            known: HashMap::new(),
+            paused: None,
+            published: Published::default(),
+        }
+    }
+
+    /// What is known about a function text under these options.
+    pub(crate) fn outcome(&self, key: TextKey, options: &Options) -> Option<&Outcome> {
+        self.known.get(&key).filter(|known| known.options == *options).map(|known| &known.outcome)
+    }
+}
+
+/// All open documents. Every method is short and holds no lock when it returns.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    documents: DashMap<Uri, Document>,
+}
+
+impl Documents {
+    pub(crate) fn open(&self, snapshot: Snapshot) {
+        self.documents.insert(snapshot.uri.clone(), Document::new(snapshot));
+    }
+
+    pub(crate) fn close(&self, uri: &Uri) -> Option<Document> {
+        self.documents.remove(uri).map(|(_, document)| document)
+    }
+
+    pub(crate) fn snapshot(&self, uri: &Uri) -> Option<Arc<Snapshot>> {
+        self.documents.get(uri).map(|document| Arc::clone(&document.snapshot))
+    }
+
+    pub(crate) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        self.documents.iter().map(|document| Arc::clone(&document.snapshot)).collect()
+    }
+
+    pub(crate) fn read<T>(&self, uri: &Uri, read: impl FnOnce(&Document) -> T) -> Option<T> {
+        self.documents.get(uri).map(|document| read(&document))
+    }
+
+    pub(crate) fn update<T>(&self, uri: &Uri, update: impl FnOnce(&mut Document) -> T) -> Option<T> {
+        self.documents.get_mut(uri).map(|mut document| update(&mut document))
+    }
+
+    /// Applies the client's changes; `None` where the document is not open.
+    pub(crate) fn change(
+        &self,
+        uri: &Uri,
+        version: i32,
+        changes: Vec<TextDocumentContentChangeEvent>,
+        encoding: PositionEncoding,
+    ) -> Option<Vec<Edit>> {
+        let old = self.snapshot(uri)?;
+        let (snapshot, edits) = old.changed(version, changes, encoding);
+        self.update(uri, |document| {
+            document.cursor = cursor_after(document.cursor, &edits);
+            document.hovered = None;
+            document.cursor_moved = false;
+            document.snapshot = Arc::new(snapshot);
+            document.changed_at = Instant::now();
+        })?;
+        Some(edits)
+    }
+}
+
+/// One edit tells where the cursor is; several (a formatter, a rename) move it along.
+fn cursor_after(cursor: Option<usize>, edits: &[Edit]) -> Option<usize> {
+    match edits {
+        [edit] => Some(edit.new_end),
+        edits => cursor.map(|cursor| edits.iter().fold(cursor, |cursor, edit| map_offset(cursor, *edit))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_text_becomes_the_smallest_edit() {
+        let edit = |old: &str, new: &str| replace_all(old, new.to_string()).0;
+        assert_eq!(edit("abc", "abXc"), Edit { start: 2, old_end: 2, new_end: 3 });
+        assert_eq!(edit("aaa", "aa"), Edit { start: 2, old_end: 3, new_end: 2 });
+        assert_eq!(edit("same", "same"), Edit { start: 4, old_end: 4, new_end: 4 });
+        assert_eq!(edit("", "x"), Edit { start: 0, old_end: 0, new_end: 1 });
+        // é and è share their first byte, and è and Ũ (C5 A8) their last.
+        assert_eq!(edit("é", "è"), Edit { start: 0, old_end: 2, new_end: 2 });
+        assert_eq!(edit("è", "Ũ"), Edit { start: 0, old_end: 2, new_end: 2 });
+    }
+
+    #[test]
+    fn offsets_follow_edits() {
+        let edit = Edit { start: 10, old_end: 14, new_end: 11 };
+        assert_eq!([3, 10, 12, 14, 20].map(|offset| map_offset(offset, edit)), [3, 10, 11, 11, 17]);
+    }
+
+    #[test]
+    fn only_edits_inside_change_a_span() {
+        let span = ByteSpan::new(10, 20);
+        let edit = |start, old_end| Edit { start, old_end, new_end: start + 1 };
+        for (start, old_end, changes) in [
+            (0, 5, false),
+            (0, 10, false),
+            (10, 10, false),
+            (20, 20, false),
+            (20, 25, false),
+            (15, 15, true),
+            (0, 11, true),
+            (19, 30, true),
+            (0, 30, true),
+        ] {
+            assert_eq!(changes_span(span, edit(start, old_end)), changes, "{start}..{old_end}");
+        }
+    }
+}

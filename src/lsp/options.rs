@@ -1,0 +1,143 @@
+//! Settings of each workspace folder, from all their sources.
+
+use crate::config::{Config, Machine, Problem, Settings, Source};
+use crate::explain::Method;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The name of a workspace's own configuration file.
+pub(crate) const WORKSPACE_FILE: &str = "linelens.toml";
+/// A larger file is none of ours.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// All settings. The base holds for documents outside every folder.
+#[derive(Debug)]
+pub(crate) struct SettingsStore {
+    base: Config,
+    folders: Vec<Folder>,
+    /// Chosen by command, for this session.
+    method: Option<Method>,
+    reported: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct Folder {
+    root: PathBuf,
+    config: Config,
+    stamp: Option<SystemTime>,
+}
+
+/// A folder's file as it was read, outside any lock.
+#[derive(Debug)]
+pub(crate) struct WorkspaceFile {
+    root: PathBuf,
+    stamp: Option<SystemTime>,
+    /// `Ok(None)`: there is none.
+    text: Result<Option<String>, String>,
+}
+
+impl SettingsStore {
+    pub(crate) fn new(base: Config) -> SettingsStore {
+        SettingsStore { base, folders: Vec::new(), method: None, reported: HashSet::new() }
+    }
+
+    pub(crate) fn add_folder(&mut self, root: PathBuf) {
+        if !self.folders.iter().any(|folder| folder.root == root) {
+            self.folders.push(Folder { root, config: self.base.clone(), stamp: None });
+        }
+    }
+
+    pub(crate) fn remove_folder(&mut self, root: &Path) {
+        self.folders.retain(|folder| folder.root != root);
+    }
+
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        self.folders.iter().map(|folder| folder.root.clone()).collect()
+    }
+
+    /// Settings that hold everywhere, such as `initializationOptions`.
+    pub(crate) fn set_everywhere(&mut self, source: Source, value: &Value) -> Vec<Problem> {
+        let problems = self.base.set_json(source, value);
+        for folder in &mut self.folders {
+            folder.config.set_json(source, value);
+        }
+        self.unreported(problems)
+    }
+
+    /// Settings of one folder.
+    pub(crate) fn set_folder(&mut self, root: &Path, source: Source, value: &Value) -> Vec<Problem> {
+        let folders = self.folders.iter_mut().filter(|folder| folder.root == root);
+        let problems = folders.flat_map(|folder| folder.config.set_json(source, value)).collect();
+        self.unreported(problems)
+    }
+
+    /// Takes over a folder's file.
+    pub(crate) fn set_file(&mut self, file: WorkspaceFile) -> Vec<Problem> {
+        let path = file.root.join(WORKSPACE_FILE);
+        let Some(folder) = self.folders.iter_mut().find(|folder| folder.root == file.root) else {
+            return Vec::new();
+        };
+        folder.stamp = file.stamp;
+        let problems = match file.text {
+            Ok(text) => {
+                folder.config.set_toml(Source::WorkspaceFile, &path, text.as_deref().unwrap_or_default())
+            }
+            Err(message) => {
+                vec![Problem { source: Source::WorkspaceFile, key: String::new(), message }]
+            }
+        };
+        self.unreported(problems)
+    }
+
+    /// Whether a folder's file has another time stamp than when it was read.
+    pub(crate) fn is_outdated(&self, root: &Path, stamp: Option<SystemTime>) -> bool {
+        self.folders.iter().any(|folder| folder.root == root && folder.stamp != stamp)
+    }
+
+    /// The problems that were not reported before.
+    pub(crate) fn unreported(&mut self, problems: Vec<Problem>) -> Vec<Problem> {
+        problems.into_iter().filter(|problem| self.reported.insert(problem.to_string())).collect()
+    }
+
+    pub(crate) fn machine(&self) -> Machine {
+        self.base.machine()
+    }
+
+    pub(crate) fn set_method(&mut self, method: Method) {
+        self.method = Some(method);
+    }
+
+    /// The settings of a document, by the innermost folder that holds it.
+    pub(crate) fn settings(&self, document: Option<&Path>) -> Settings {
+        let folder = document.and_then(|document| {
+            let holding = self.folders.iter().filter(|folder| document.starts_with(&folder.root));
+            holding.max_by_key(|folder| folder.root.as_os_str().len())
+        });
+        let mut settings = folder.map_or(&self.base, |folder| &folder.config).settings();
+        if let Some(method) = self.method {
+            settings.options.method = method;
+        }
+        settings
+    }
+}
+
+pub(crate) fn read_stamp(root: &Path) -> Option<SystemTime> {
+    std::fs::metadata(root.join(WORKSPACE_FILE)).and_then(|metadata| metadata.modified()).ok()
+}
+
+pub(crate) fn read_file(root: PathBuf) -> WorkspaceFile {
+    let path = root.join(WORKSPACE_FILE);
+    let stamp = read_stamp(&root);
+    let text = match std::fs::metadata(&path) {
+        Ok(metadata) if !metadata.is_file() => Err(format!("{} is not a file", path.display())),
+        Ok(metadata) if metadata.len() > MAX_BYTES => Err(format!("{} is too large", path.display())),
+        Ok(_) => std::fs::read_to_string(&path)
+            .map(Some)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+    };
+    WorkspaceFile { root, stamp, text }
+}

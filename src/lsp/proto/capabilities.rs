@@ -1,0 +1,183 @@
+//! What the client can do, and what the server offers it.
+
+use super::ext::{COMMANDS, ServerExtension};
+use super::from_proto;
+use crate::explain::{Layer, Method};
+use crate::text::PositionEncoding;
+use serde_json::{Value, json};
+use tower_lsp::ls_types::*;
+
+/// What the client declared, resolved to decisions.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ClientFacts {
+    pub(crate) encoding: PositionEncoding,
+    /// Diagnostics are pulled; otherwise they are pushed.
+    pub(crate) pull_diagnostics: bool,
+    pub(crate) related_information: bool,
+    pub(crate) code_description: bool,
+    pub(crate) markdown: bool,
+    pub(crate) progress: bool,
+    /// `workspace/configuration` can be asked for.
+    pub(crate) configuration: bool,
+    pub(crate) register_configuration: bool,
+    pub(crate) register_watchers: bool,
+    /// Wants `linelens/relevance` and `linelens/status`.
+    pub(crate) relevance: bool,
+}
+
+impl ClientFacts {
+    pub(crate) fn new(capabilities: &ClientCapabilities) -> ClientFacts {
+        let workspace = capabilities.workspace.as_ref();
+        let document = capabilities.text_document.as_ref();
+        let pull = document.and_then(|document| document.diagnostic.as_ref());
+        let push = document.and_then(|document| document.publish_diagnostics.as_ref());
+        let refresh = workspace.and_then(|w| w.diagnostics.as_ref()?.refresh_support) == Some(true);
+        let pull_diagnostics = pull.is_some() && refresh;
+        let related = |pull: Option<bool>, push: Option<bool>| match pull_diagnostics {
+            // Clients that predate 3.18 declare this for both channels under publishDiagnostics.
+            true => pull.or(push) == Some(true),
+            false => push == Some(true),
+        };
+        ClientFacts {
+            encoding: encoding(capabilities),
+            pull_diagnostics,
+            related_information: related(
+                pull.and_then(|pull| pull.related_information),
+                push.and_then(|push| push.related_information),
+            ),
+            code_description: related(
+                pull.and_then(|pull| pull.code_description_support),
+                push.and_then(|push| push.code_description_support),
+            ),
+            markdown: document
+                .and_then(|document| document.hover.as_ref()?.content_format.as_ref())
+                .is_some_and(|formats| formats.first() == Some(&MarkupKind::Markdown)),
+            progress: capabilities.window.as_ref().and_then(|window| window.work_done_progress) == Some(true),
+            configuration: workspace.and_then(|workspace| workspace.configuration) == Some(true),
+            register_configuration: workspace
+                .and_then(|workspace| workspace.did_change_configuration.as_ref()?.dynamic_registration)
+                == Some(true),
+            register_watchers: workspace
+                .and_then(|workspace| workspace.did_change_watched_files.as_ref()?.dynamic_registration)
+                == Some(true),
+            relevance: capabilities
+                .experimental
+                .as_ref()
+                .and_then(|experimental| experimental.pointer("/linelens/relevance"))
+                .and_then(Value::as_bool)
+                == Some(true),
+        }
+    }
+}
+
+/// The first of the client's list that we know; UTF-16 where it has no list.
+fn encoding(capabilities: &ClientCapabilities) -> PositionEncoding {
+    capabilities
+        .general
+        .as_ref()
+        .and_then(|general| general.position_encodings.as_ref())
+        .and_then(|encodings| encodings.iter().find_map(from_proto::position_encoding))
+        .unwrap_or(PositionEncoding::Utf16)
+}
+
+pub(crate) fn server(facts: &ClientFacts) -> ServerCapabilities {
+    ServerCapabilities {
+        position_encoding: Some(match facts.encoding {
+            PositionEncoding::Utf8 => PositionEncodingKind::UTF8,
+            PositionEncoding::Utf16 => PositionEncodingKind::UTF16,
+            PositionEncoding::Utf32 => PositionEncodingKind::UTF32,
+        }),
+        text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
+            open_close: Some(true),
+            change: Some(TextDocumentSyncKind::INCREMENTAL),
+            save: Some(TextDocumentSyncSaveOptions::Supported(true)),
+            ..Default::default()
+        })),
+        hover_provider: Some(HoverProviderCapability::Simple(true)),
+        diagnostic_provider: facts.pull_diagnostics.then(|| {
+            DiagnosticServerCapabilities::Options(DiagnosticOptions {
+                identifier: Some("linelens".to_string()),
+                inter_file_dependencies: false,
+                workspace_diagnostics: false,
+                ..Default::default()
+            })
+        }),
+        execute_command_provider: Some(ExecuteCommandOptions {
+            commands: COMMANDS.map(String::from).to_vec(),
+            ..Default::default()
+        }),
+        workspace: Some(WorkspaceServerCapabilities {
+            workspace_folders: Some(WorkspaceFoldersServerCapabilities {
+                supported: Some(true),
+                change_notifications: Some(OneOf::Left(true)),
+            }),
+            ..Default::default()
+        }),
+        experimental: facts.relevance.then(|| {
+            json!({ "linelens": ServerExtension {
+                methods: vec![
+                    Method::Attention(Layer::First).to_string(),
+                    Method::Attention(Layer::Last).to_string(),
+                ],
+                layers: 0,
+                models: Vec::new(),
+            }})
+        }),
+        ..Default::default()
+    }
+}
+
+/// What is registered once the client is initialized.
+pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
+    let registration = |method: &str, options: Value| Registration {
+        id: format!("linelens:{method}"),
+        method: method.to_string(),
+        register_options: Some(options),
+    };
+    let mut registrations = Vec::new();
+    if facts.register_watchers {
+        registrations.push(registration(
+            "workspace/didChangeWatchedFiles",
+            json!({ "watchers": [{ "globPattern": "**/linelens.toml" }] }),
+        ));
+    }
+    if facts.register_configuration {
+        registrations
+            .push(registration("workspace/didChangeConfiguration", json!({ "section": "linelens" })));
+    }
+    registrations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(capabilities: Value) -> ClientFacts {
+        ClientFacts::new(&serde_json::from_value(capabilities).unwrap())
+    }
+
+    #[test]
+    fn the_first_known_encoding_wins() {
+        let encoding = |list: Value| facts(json!({"general": {"positionEncodings": list}})).encoding;
+        assert_eq!(encoding(json!(["utf-7", "utf-32", "utf-8"])), PositionEncoding::Utf32);
+        assert_eq!(encoding(json!(["utf-8", "utf-16"])), PositionEncoding::Utf8);
+        assert_eq!(encoding(json!(["utf-7"])), PositionEncoding::Utf16);
+        assert_eq!(facts(json!({})).encoding, PositionEncoding::Utf16);
+    }
+
+    #[test]
+    fn diagnostics_take_exactly_one_channel() {
+        for (pull, refresh) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut capabilities = json!({"textDocument": {"publishDiagnostics": {}}, "workspace": {}});
+            if pull {
+                capabilities["textDocument"]["diagnostic"] = json!({});
+            }
+            if refresh {
+                capabilities["workspace"]["diagnostics"] = json!({"refreshSupport": true});
+            }
+            let facts = facts(capabilities);
+            assert_eq!(facts.pull_diagnostics, pull && refresh);
+            assert_eq!(server(&facts).diagnostic_provider.is_some(), pull && refresh);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! From what is known about a document to what its client is told.
+
+use crate::analysis::{Finding, Options};
+use crate::config::Settings;
+use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, Snapshot, TextKey, moved};
+use crate::lsp::proto::capabilities::ClientFacts;
+use crate::lsp::proto::ext::RelevanceParams;
+use crate::lsp::proto::to_proto;
+use crate::lsp::shared::{EngineState, Model, Shared};
+use std::sync::Arc;
+use tower_lsp::ls_types::{Diagnostic, Uri};
+
+/// Everything known about one version of a document.
+pub(crate) struct View {
+    snapshot: Arc<Snapshot>,
+    settings: Settings,
+    /// At home in the snapshot, in the order of the functions.
+    findings: Vec<(TextKey, Finding)>,
+    cursor: Option<TextKey>,
+}
+
+/// Looks at a document; may parse a large text.
+pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
+    let snapshot = shared.documents.snapshot(uri)?;
+    let settings = shared.settings_of(uri);
+    let functions = snapshot.functions();
+    let (known, cursor) = shared.documents.read(uri, |document| {
+        let known: Vec<_> = functions
+            .iter()
+            .map(|located| document.outcome(located.key, &settings.options).cloned())
+            .collect();
+        (known, document.cursor)
+    })?;
+    let cursor = cursor.and_then(|cursor| Some(snapshot.function_at(cursor).ok()?.key));
+    let findings = functions
+        .iter()
+        .zip(known)
+        .filter_map(|(LocatedFunction { function, key }, outcome)| match outcome {
+            Some(Outcome::Found(finding)) => Some((*key, moved(&finding, function, &snapshot.lines))),
+            _ => None,
+        })
+        .collect();
+    Some(View { snapshot, settings, findings, cursor })
+}
+
+impl View {
+    pub(crate) fn diagnostics(&self, facts: &ClientFacts) -> Vec<Diagnostic> {
+        self.findings
+            .iter()
+            .flat_map(|(_, finding)| to_proto::diagnostics(finding, &self.snapshot, &self.settings, facts))
+            .collect()
+    }
+
+    /// Only flagged functions and the one under the cursor: rescaling makes some line of every harmless function
+    /// the most relevant one.
+    fn relevant(&self) -> impl Iterator<Item = &(TextKey, Finding)> {
+        self.findings.iter().filter(|(key, finding)| finding.flagged || Some(*key) == self.cursor)
+    }
+
+    fn relevance_marks(&self, options: Options) -> Vec<RelevanceMark> {
+        self.relevant()
+            .map(|(key, finding)| RelevanceMark { key: *key, options, start: finding.function.span.start })
+            .collect()
+    }
+
+    fn relevance(&self, model: &Model) -> RelevanceParams {
+        RelevanceParams {
+            text_document: to_proto::versioned_document(&self.snapshot),
+            functions: self
+                .relevant()
+                .map(|(_, finding)| to_proto::finding_message(finding, &self.snapshot, &model.info))
+                .collect(),
+        }
+    }
+}
+
+/// Tells the client what changed. While work is going on (`partial`), only what adds to what it shows: a finding that
+/// is being computed anew must not vanish for a moment.
+pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) {
+    let Some(view) = view(shared, uri) else { return };
+    let facts = shared.facts();
+    let diagnostics = view.diagnostics(facts);
+    let marks = view.relevance_marks(view.settings.options);
+    let version = view.snapshot.version;
+    let model = match shared.engine() {
+        EngineState::Ready(model) => Some(model),
+        _ => None,
+    };
+    shared.documents.update(uri, |document| {
+        let published = &mut document.published;
+        if document.snapshot.version != version
+            || partial
+                && (diagnostics.len() < published.diagnostics.len()
+                    || marks.len() < published.relevance.len())
+        {
+            return;
+        }
+        let same =
+            diagnostics == published.diagnostics && (version == published.version || diagnostics.is_empty());
+        if facts.pull_diagnostics {
+            if published.pulled.as_ref().is_some_and(|pulled| *pulled != diagnostics)
+                && published.refreshed.as_ref() != Some(&diagnostics)
+            {
+                published.refreshed = Some(diagnostics.clone());
+                shared.outbox.refresh_diagnostics();
+            }
+        } else if !same {
+            shared.outbox.diagnostics(uri.clone(), diagnostics.clone(), Some(version));
+        }
+        published.version = version;
+        published.diagnostics = diagnostics;
+        let same =
+            marks == published.relevance && (version == published.relevance_version || marks.is_empty());
+        if let Some(model) = model.filter(|_| facts.relevance && !same) {
+            shared.outbox.relevance(view.relevance(&model));
+            published.relevance = marks;
+            published.relevance_version = version;
+        }
+    });
+}
+
+/// The answer to a pull.
+pub(crate) fn pull(shared: &Shared, uri: &Uri) -> Option<Vec<Diagnostic>> {
+    let diagnostics = view(shared, uri)?.diagnostics(shared.facts());
+    shared.documents.update(uri, |document| {
+        document.published.pulled = Some(diagnostics.clone());
+        document.published.refreshed = None;
+    });
+    Some(diagnostics)
+}
+
+/// Takes back everything that is shown for a document that was closed.
+pub(crate) fn clear(shared: &Shared, uri: &Uri, document: &Document) {
+    let published = &document.published;
+    if !shared.facts().pull_diagnostics && !published.diagnostics.is_empty() {
+        shared.outbox.diagnostics(uri.clone(), Vec::new(), None);
+    }
+    if !published.relevance.is_empty() {
+        shared.outbox.clear_relevance(RelevanceParams {
+            text_document: to_proto::versioned_document(&document.snapshot),
+            functions: Vec::new(),
+        });
+    }
+}

@@ -1,0 +1,235 @@
+//! What the worker is asked to do, and what it is doing.
+
+use crate::analysis::Options;
+use crate::detector::Cancellation;
+use crate::lsp::documents::{Snapshot, TextKey, changes_span, map_span};
+use crate::lsp::proto::ext::{DocumentFinding, StatusParams};
+use crate::syntax::Edit;
+use crate::text::ByteSpan;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::{oneshot, watch};
+use tower_lsp::ls_types::{ProgressToken, Uri};
+
+/// More explicit requests than this do not wait: the oldest is given up. They also stay well under the number of
+/// requests that the server keeps open, so that edits always get through.
+const MAX_WAITING: usize = 32;
+
+/// Why an explicit request has no finding.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ExplainFailure {
+    Cancelled,
+    /// The function was edited meanwhile.
+    Modified,
+    /// The request asks for something that there is not.
+    Invalid(String),
+    Failed(String),
+    Panicked,
+}
+
+impl fmt::Display for ExplainFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExplainFailure::Cancelled => f.write_str("cancelled"),
+            ExplainFailure::Modified => f.write_str("the function was edited meanwhile"),
+            ExplainFailure::Invalid(reason) | ExplainFailure::Failed(reason) => f.write_str(reason),
+            ExplainFailure::Panicked => f.write_str("an internal error; the log says more"),
+        }
+    }
+}
+
+/// `Ok(None)`: there is no function at the position.
+pub(crate) type ExplainAnswer = Result<Option<DocumentFinding>, ExplainFailure>;
+
+/// An explicit request.
+#[derive(Debug)]
+pub(crate) struct ExplainJob {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) offset: usize,
+    pub(crate) options: Options,
+    /// The name of the model that is asked for.
+    pub(crate) model: Option<String>,
+    pub(crate) token: Option<ProgressToken>,
+    pub(crate) cancel: Cancellation,
+    pub(crate) answer: oneshot::Sender<ExplainAnswer>,
+}
+
+/// The run in progress.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) uri: Uri,
+    pub(crate) key: TextKey,
+    /// Where the function stands in the newest version.
+    pub(crate) span: ByteSpan,
+    pub(crate) explicit: bool,
+    pub(crate) cancel: Cancellation,
+    /// The function was edited.
+    pub(crate) modified: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) stop: bool,
+    /// The engine is to be started, or started anew; whoever waits gets the status.
+    pub(crate) start: bool,
+    pub(crate) started: Vec<oneshot::Sender<StatusParams>>,
+    pub(crate) waiting: Vec<ExplainJob>,
+    pub(crate) running: Option<Running>,
+    /// Something changed since the worker last looked.
+    pub(crate) changed: bool,
+}
+
+impl State {
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.stop || self.start || !self.waiting.is_empty()
+    }
+}
+
+/// Shared by the handlers, who ask, and the worker.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Whether everything that was asked for is done. Only changed under the lock.
+    quiet: watch::Sender<bool>,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Queue {
+        Queue { state: Mutex::default(), wake: Condvar::new(), quiet: watch::Sender::new(false) }
+    }
+
+    /// Tells when the worker has nothing left to do.
+    pub(crate) fn quiet(&self) -> watch::Receiver<bool> {
+        self.quiet.subscribe()
+    }
+
+    /// Says that nothing is left to do, unless something came in since the worker looked.
+    pub(crate) fn settle(&self) {
+        let state = self.lock();
+        if !state.changed && !state.is_urgent() {
+            self.quiet.send_replace(true);
+        }
+    }
+
+    fn note_change(&self, state: &mut State) {
+        state.changed = true;
+        self.quiet.send_replace(false);
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something changed that may mean work.
+    pub(crate) fn wake(&self) {
+        self.note_change(&mut self.lock());
+        self.wake.notify_all();
+    }
+
+    pub(crate) fn stop(&self) {
+        let mut state = self.lock();
+        state.stop = true;
+        if let Some(running) = &state.running {
+            running.cancel.cancel();
+        }
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    pub(crate) fn start(&self, started: Option<oneshot::Sender<StatusParams>>) {
+        let mut state = self.lock();
+        state.start = true;
+        state.started.extend(started);
+        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit) {
+            running.cancel.cancel();
+        }
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    /// Queues an explicit request; the newest is served first, and background work gives way.
+    pub(crate) fn explain(&self, job: ExplainJob) {
+        let mut state = self.lock();
+        let key = job.snapshot.function_at_now(job.offset).and_then(Result::ok).map(|function| function.key);
+        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit)
+            && Some(running.key) != key
+        {
+            running.cancel.cancel();
+        }
+        self.note_change(&mut state);
+        state.waiting.push(job);
+        let given_up = (state.waiting.len() > MAX_WAITING).then(|| state.waiting.remove(0));
+        drop(state);
+        if let Some(job) = given_up {
+            let _ = job.answer.send(Err(ExplainFailure::Cancelled));
+        }
+        self.wake.notify_all();
+    }
+
+    /// The cursor is in another function: background work for the rest gives way.
+    pub(crate) fn cursor_moved(&self, key: TextKey) {
+        let mut state = self.lock();
+        self.note_change(&mut state);
+        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit)
+            && running.key != key
+        {
+            running.cancel.cancel();
+        }
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    /// A document changed: a run for a function that was edited is pointless.
+    pub(crate) fn edited(&self, uri: &Uri, edits: &[Edit]) {
+        let mut state = self.lock();
+        self.note_change(&mut state);
+        if let Some(running) = state.running.as_mut().filter(|running| running.uri == *uri) {
+            for edit in edits {
+                running.modified |= changes_span(running.span, *edit);
+                running.span = map_span(running.span, *edit);
+            }
+            if running.modified {
+                running.cancel.cancel();
+            }
+        }
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    /// A document was closed.
+    pub(crate) fn closed(&self, uri: &Uri) {
+        let mut state = self.lock();
+        self.note_change(&mut state);
+        if let Some(running) = state.running.as_mut().filter(|running| running.uri == *uri) {
+            running.modified = true;
+            running.cancel.cancel();
+        }
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    /// Stops the run in progress, if it is in the background.
+    pub(crate) fn cancel_background(&self) {
+        let state = self.lock();
+        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit) {
+            running.cancel.cancel();
+        }
+    }
+
+    /// Waits until something changes, at most until `deadline`.
+    pub(crate) fn wait(&self, deadline: Option<Instant>) {
+        let state = self.lock();
+        if state.changed || state.is_urgent() {
+            return;
+        }
+        match deadline {
+            Some(deadline) => {
+                let pause = deadline.saturating_duration_since(Instant::now());
+                drop(self.wake.wait_timeout(state, pause));
+            }
+            None => drop(self.wake.wait(state)),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What handlers and worker share.
+
+use crate::config::{Problem, Settings};
+use crate::detector::DetectorInfo;
+use crate::explain::Method;
+use crate::lsp::documents::Documents;
+use crate::lsp::options::SettingsStore;
+use crate::lsp::outbox::Outbox;
+use crate::lsp::progress::ProgressCentre;
+use crate::lsp::proto::capabilities::ClientFacts;
+use crate::lsp::proto::ext::{Health, StatusParams};
+use crate::lsp::proto::from_proto;
+use crate::lsp::queue::Queue;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tower_lsp::Client;
+use tower_lsp::ls_types::{ClientCapabilities, MessageType, Uri};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    facts: OnceLock<ClientFacts>,
+    pub(crate) documents: Arc<Documents>,
+    settings: RwLock<SettingsStore>,
+    engine: RwLock<EngineState>,
+    pub(crate) queue: Queue,
+    pub(crate) outbox: Outbox,
+    pub(crate) progress: ProgressCentre,
+    status: Mutex<Option<StatusParams>>,
+    shown: Mutex<HashSet<String>>,
+}
+
+/// A loaded model, for display.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) info: DetectorInfo,
+    pub(crate) methods: Vec<Method>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum EngineState {
+    Loading,
+    Ready(Arc<Model>),
+    /// Why there is no model, for the user.
+    Failed(Arc<str>),
+}
+
+impl Shared {
+    /// Must be called inside a tokio runtime.
+    pub(crate) fn new(client: Client, settings: SettingsStore) -> Shared {
+        let documents = Arc::new(Documents::default());
+        Shared {
+            facts: OnceLock::new(),
+            outbox: Outbox::new(client.clone(), Arc::clone(&documents)),
+            documents,
+            settings: RwLock::new(settings),
+            engine: RwLock::new(EngineState::Loading),
+            queue: Queue::new(),
+            progress: ProgressCentre::new(client),
+            status: Mutex::default(),
+            shown: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn set_facts(&self, facts: ClientFacts) {
+        self.progress.allow_create(facts.progress);
+        let _ = self.facts.set(facts);
+    }
+
+    /// What the client can do; nothing special before it said so.
+    pub(crate) fn facts(&self) -> &ClientFacts {
+        self.facts.get_or_init(|| ClientFacts::new(&ClientCapabilities::default()))
+    }
+
+    pub(crate) fn settings(&self) -> RwLockReadGuard<'_, SettingsStore> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn settings_mut(&self) -> RwLockWriteGuard<'_, SettingsStore> {
+        self.settings.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn settings_of(&self, uri: &Uri) -> Settings {
+        self.settings().settings(from_proto::file_path(uri).as_deref())
+    }
+
+    pub(crate) fn engine(&self) -> EngineState {
+        self.engine.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_engine(&self, state: EngineState) {
+        *self.engine.write().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// Says what was wrong with a configuration, once.
+    pub(crate) fn report(&self, problems: &[Problem]) {
+        for problem in problems {
+            self.show_once(MessageType::WARNING, &format!("linelens: {problem}"));
+        }
+    }
+
+    /// Shows and logs a message that was not shown before.
+    pub(crate) fn show_once(&self, kind: MessageType, message: &str) {
+        if lock(&self.shown).insert(message.to_string()) {
+            self.outbox.show(kind, message);
+            self.outbox.log(kind, message);
+        }
+    }
+
+    pub(crate) fn status(&self, quiescent: bool) -> StatusParams {
+        let method = self.settings().settings(None).options.method.to_string();
+        let status = |health, quiescent, message| StatusParams {
+            health,
+            quiescent,
+            message,
+            model: None,
+            execution_provider: None,
+            method: None,
+            methods: None,
+            layers: None,
+        };
+        match self.engine() {
+            EngineState::Loading => status(Health::Ok, false, Some("the model is being loaded".to_string())),
+            EngineState::Failed(reason) => status(Health::Error, true, Some(reason.to_string())),
+            EngineState::Ready(model) => {
+                let note = model.info.provider_note.clone();
+                let health = if note.is_some() { Health::Warning } else { Health::Ok };
+                StatusParams {
+                    model: Some(model.info.name.clone()),
+                    execution_provider: Some(model.info.execution_provider.clone()),
+                    method: Some(method),
+                    methods: Some(model.methods.iter().map(Method::to_string).collect()),
+                    layers: Some(model.info.layers),
+                    ..status(health, quiescent, note)
+                }
+            }
+        }
+    }
+
+    /// Sends the status to a client that wants it, if it changed.
+    pub(crate) fn send_status(&self, quiescent: bool) {
+        if !self.facts().relevance {
+            return;
+        }
+        let status = self.status(quiescent);
+        let mut last = lock(&self.status);
+        if last.as_ref() != Some(&status) {
+            *last = Some(status.clone());
+            self.outbox.status(status);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

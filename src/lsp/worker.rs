@@ -1,0 +1,525 @@
+//! The one thread that owns the model: explicit requests first, then the function under the cursor, then the rest.
+
+use crate::analysis::{AnalysisError, Analyzer, Finding, Options, Progress};
+use crate::config::{AnalyzeScope, Machine, Settings};
+use crate::detector::{Cancellation, DetectorInfo};
+use crate::explain::Method;
+use crate::lsp::documents::{Known, LocatedFunction, Outcome, Snapshot, moved};
+use crate::lsp::progress::Work;
+use crate::lsp::proto::ext::DocumentFinding;
+use crate::lsp::proto::to_proto;
+use crate::lsp::publish;
+use crate::lsp::queue::{ExplainAnswer, ExplainFailure, ExplainJob, Running};
+use crate::lsp::shared::{EngineState, Model, Shared};
+use crate::syntax::Function;
+use crate::text::LineIndex;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tower_lsp::ls_types::{MessageType, Uri};
+
+/// What the worker needs of an [`Analyzer`]; tests have slower ones.
+pub trait Engine {
+    fn info(&self) -> &DetectorInfo;
+    fn methods(&self) -> Vec<Method>;
+    fn is_cached(&self, document: &str, function: &Function, options: &Options) -> bool;
+    fn analyze(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, AnalysisError>;
+}
+
+impl Engine for Analyzer {
+    fn info(&self) -> &DetectorInfo {
+        Analyzer::info(self)
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        Analyzer::methods(self)
+    }
+
+    fn is_cached(&self, document: &str, function: &Function, options: &Options) -> bool {
+        Analyzer::is_cached(self, document, function, options)
+    }
+
+    fn analyze(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, AnalysisError> {
+        Analyzer::analyze(self, document, lines, function, options, cancel, progress)
+    }
+}
+
+/// Loads a model, or says for the user why that does not work. Called in the worker's thread, again for each reload.
+pub type StartEngine = Box<dyn FnMut(&Machine, &[PathBuf]) -> Result<Box<dyn Engine>, String> + Send>;
+
+/// With less than this a function, all functions of a file are scored unasked.
+const QUICK: Duration = Duration::from_millis(50);
+/// This many runs tell how quick a detector is; one that takes this long tells at once.
+const PROBES: usize = 3;
+const SLOW: Duration = Duration::from_millis(150);
+/// Findings of a long piece of background work are shown this often.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
+
+pub(crate) fn spawn(shared: Arc<Shared>, start: StartEngine) -> std::io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name("linelens-worker".to_string()).spawn(move || {
+        Worker { shared, start, engine: None, probes: Vec::new(), batch: None, published: None }.run();
+    })
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    start: StartEngine,
+    engine: Option<Box<dyn Engine>>,
+    /// How long the first runs took.
+    probes: Vec<Duration>,
+    batch: Option<Batch>,
+    published: Option<Instant>,
+}
+
+/// Background work without a pause, shown as one progress.
+struct Batch {
+    work: Work,
+    done: usize,
+}
+
+enum Next {
+    Stop,
+    Start,
+    Explain(ExplainJob),
+    Background(BackgroundJob),
+}
+
+struct BackgroundJob {
+    snapshot: Arc<Snapshot>,
+    function: LocatedFunction,
+    options: Options,
+    /// Functions that are left, this one included.
+    remaining: usize,
+}
+
+/// What there is to do in the background.
+#[derive(Default)]
+struct Plan {
+    job: Option<BackgroundJob>,
+    /// Documents whose text has come to rest.
+    settled: Vec<Uri>,
+    /// When the next document comes to rest.
+    deadline: Option<Instant>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        loop {
+            match self.next() {
+                Next::Stop => break,
+                Next::Start => self.start(),
+                Next::Explain(job) => self.explain(job),
+                Next::Background(job) => self.background(job),
+            }
+        }
+        self.batch = None;
+        for job in std::mem::take(&mut self.shared.queue.lock().waiting) {
+            let _ = job.answer.send(Err(ExplainFailure::Cancelled));
+        }
+    }
+
+    fn next(&mut self) -> Next {
+        loop {
+            {
+                let mut state = self.shared.queue.lock();
+                state.changed = false;
+                if state.stop {
+                    return Next::Stop;
+                }
+                if state.start {
+                    state.start = false;
+                    return Next::Start;
+                }
+                if let Some(job) = state.waiting.pop() {
+                    return Next::Explain(job);
+                }
+            }
+            let plan = match self.engine {
+                Some(_) => self.plan(),
+                None => Plan::default(),
+            };
+            if let Some(job) = plan.job {
+                return Next::Background(job);
+            }
+            self.batch = None;
+            for uri in &plan.settled {
+                publish::publish(&self.shared, uri, false);
+            }
+            if plan.deadline.is_none() {
+                self.shared.queue.settle();
+            }
+            self.shared.send_status(plan.deadline.is_none());
+            self.shared.queue.wait(plan.deadline);
+        }
+    }
+
+    /// Loads the model, for the first time or again.
+    fn start(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        shared.set_engine(EngineState::Loading);
+        shared.send_status(false);
+        let work = shared.progress.begin("linelens: loading the model", None, None);
+        self.engine = None;
+        self.probes.clear();
+        for snapshot in shared.documents.snapshots() {
+            shared.documents.update(&snapshot.uri, |document| {
+                document.known.clear();
+                document.paused = None;
+            });
+        }
+        let (machine, roots) = {
+            let settings = shared.settings();
+            (settings.machine(), settings.roots())
+        };
+        let start = &mut self.start;
+        let result = catch_unwind(AssertUnwindSafe(|| start(&machine, &roots)))
+            .unwrap_or_else(|panic| Err(format!("loading the model failed: {}", panic_message(&*panic))));
+        drop(work);
+        match result {
+            Ok(engine) => {
+                let model = Model { info: engine.info().clone(), methods: engine.methods() };
+                tracing::info!("{} on {}", model.info.name, model.info.execution_provider);
+                shared.set_engine(EngineState::Ready(Arc::new(model)));
+                self.engine = Some(engine);
+            }
+            Err(reason) => {
+                shared.set_engine(EngineState::Failed(reason.as_str().into()));
+                shared
+                    .show_once(MessageType::ERROR, &format!("linelens: there is no model to ask\n{reason}"));
+            }
+        }
+        let started = std::mem::take(&mut shared.queue.lock().started);
+        let status = shared.status(false);
+        for waiting in started {
+            let _ = waiting.send(status.clone());
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let now = Instant::now();
+        let documents = &self.shared.documents;
+        let mut snapshots: Vec<_> = documents
+            .snapshots()
+            .into_iter()
+            .filter_map(|snapshot| {
+                documents
+                    .read(&snapshot.uri, |document| {
+                        let cursors = [document.hovered, document.cursor];
+                        (document.changed_at, cursors, document.cursor_moved, document.paused)
+                    })
+                    .map(|facts| (snapshot, facts))
+            })
+            .collect();
+        snapshots.sort_by_key(|(_, (changed_at, ..))| std::cmp::Reverse(*changed_at));
+        let mut plan = Plan::default();
+        let mut cursor_job = None;
+        let mut file_job = None;
+        let mut remaining = 0;
+        for (snapshot, (changed_at, cursors, cursor_moved, paused)) in snapshots {
+            let settings = self.shared.settings_of(&snapshot.uri);
+            let rest_at = changed_at + settings.debounce;
+            let rests = rest_at <= now;
+            if rests {
+                plan.settled.push(snapshot.uri.clone());
+            } else {
+                plan.deadline = Some(plan.deadline.map_or(rest_at, |deadline| deadline.min(rest_at)));
+            }
+            if rests || cursor_moved {
+                let cursors = cursors.into_iter().flatten();
+                let under_cursor: Vec<_> =
+                    cursors.filter_map(|cursor| snapshot.function_at(cursor).ok()).collect();
+                if let Some(function) = self.missing(&snapshot, &under_cursor, &settings).into_iter().next() {
+                    remaining += 1;
+                    cursor_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
+                }
+            }
+            if rests && paused != Some(snapshot.version) && self.scope(&settings) == AnalyzeScope::File {
+                let missing = self.missing(&snapshot, snapshot.functions(), &settings);
+                remaining += missing.len();
+                if let Some(function) = missing.into_iter().next() {
+                    file_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
+                }
+            }
+        }
+        plan.job = cursor_job.or(file_job).map(|(snapshot, function, options)| BackgroundJob {
+            snapshot,
+            function,
+            options,
+            remaining,
+        });
+        plan
+    }
+
+    /// The functions about which nothing is known under the present settings.
+    fn missing(
+        &self,
+        snapshot: &Snapshot,
+        functions: &[LocatedFunction],
+        settings: &Settings,
+    ) -> Vec<LocatedFunction> {
+        let is_missing = |document: &super::documents::Document| {
+            let unknown = |f: &&LocatedFunction| document.outcome(f.key, &settings.options).is_none();
+            functions.iter().filter(unknown).cloned().collect()
+        };
+        self.shared.documents.read(&snapshot.uri, is_missing).unwrap_or_default()
+    }
+
+    /// Which functions are scored unasked. Where the settings leave it open, the first runs decide.
+    fn scope(&self, settings: &Settings) -> AnalyzeScope {
+        settings.analyze.unwrap_or_else(|| {
+            let quickest = self.probes.iter().min().copied().unwrap_or_default();
+            let decided = self.probes.len() >= PROBES || self.probes.iter().any(|probe| *probe >= SLOW);
+            if decided && quickest >= QUICK { AnalyzeScope::Cursor } else { AnalyzeScope::File }
+        })
+    }
+
+    fn background(&mut self, job: BackgroundJob) {
+        let BackgroundJob { snapshot, function, options, remaining } = job;
+        let cancel = Cancellation::new();
+        if !self.begin(&snapshot, &function, &cancel, false) {
+            return;
+        }
+        self.shared.send_status(false);
+        let mut batch = self.batch.take().unwrap_or_else(|| self.new_batch());
+        let total = (batch.done + remaining) as f64;
+        let name = function.function.name.clone();
+        batch.work.report(batch.done as f64, total, name.as_str());
+        let done = batch.done as f64;
+        let result = self.analyze(&snapshot, &function.function, &options, &cancel, &mut |part, parts| {
+            let part = if parts == 0 { 0.0 } else { part as f64 / parts as f64 };
+            batch.work.report(done + part, total, name.as_str());
+        });
+        batch.done += 1;
+        self.batch = Some(batch);
+        self.shared.queue.lock().running = None;
+        let outcome = match result {
+            Ok(finding) => Outcome::Found(Arc::new(finding)),
+            // Whoever cancelled also saw to what comes next.
+            Err(ExplainFailure::Cancelled) if cancel.is_cancelled() => return,
+            Err(failure) => {
+                let reason = failure.to_string();
+                let message = format!("{name}: {reason}");
+                match failure {
+                    ExplainFailure::Invalid(reason) => {
+                        self.shared.show_once(MessageType::WARNING, &format!("linelens: {reason}"));
+                    }
+                    _ => self.shared.outbox.log(MessageType::WARNING, message),
+                }
+                Outcome::Failed(reason.into())
+            }
+        };
+        self.shared.documents.update(&snapshot.uri, |document| {
+            document.known.insert(function.key, Known { options, outcome });
+        });
+        let recently = self.published.is_some_and(|published| published.elapsed() < PUBLISH_INTERVAL);
+        if !recently {
+            self.published = Some(Instant::now());
+            publish::publish(&self.shared, &snapshot.uri, true);
+        }
+    }
+
+    fn new_batch(&self) -> Batch {
+        let shared = Arc::downgrade(&self.shared);
+        let cancel = move || {
+            let Some(shared) = shared.upgrade() else { return };
+            for snapshot in shared.documents.snapshots() {
+                shared
+                    .documents
+                    .update(&snapshot.uri, |document| document.paused = Some(document.snapshot.version));
+            }
+            shared.queue.cancel_background();
+        };
+        let work = self.shared.progress.begin("linelens: analysing", None, Some(Arc::new(cancel)));
+        Batch { work, done: 0 }
+    }
+
+    fn explain(&mut self, job: ExplainJob) {
+        let answer = self.answer(&job);
+        self.shared.queue.lock().running = None;
+        let uri = job.snapshot.uri.clone();
+        let _ = job.answer.send(answer);
+        publish::publish(&self.shared, &uri, true);
+    }
+
+    fn answer(&mut self, job: &ExplainJob) -> ExplainAnswer {
+        if job.cancel.is_cancelled() {
+            return Err(ExplainFailure::Cancelled);
+        }
+        let model = match self.shared.engine() {
+            EngineState::Ready(model) => model,
+            EngineState::Loading => {
+                return Err(ExplainFailure::Failed("the model is not loaded".to_string()));
+            }
+            EngineState::Failed(reason) => return Err(ExplainFailure::Failed(reason.to_string())),
+        };
+        if let Some(name) = job.model.as_ref().filter(|name| **name != model.info.name) {
+            return Err(ExplainFailure::Invalid(format!(
+                "the model \"{name}\" is not loaded; the one that is loaded is \"{}\"",
+                model.info.name
+            )));
+        }
+        let asked = match job.snapshot.function_at(job.offset) {
+            Ok(function) => function,
+            Err(reason) => {
+                let line = job.snapshot.lines.line_at(job.offset) + 1;
+                let uri = job.snapshot.uri.as_str();
+                self.shared.outbox.log(MessageType::INFO, format!("{uri}:{line}: {reason}"));
+                return Ok(None);
+            }
+        };
+        let (snapshot, function) = self.current(&job.snapshot, &asked)?;
+        if !self.begin(&snapshot, &function, &job.cancel, true) {
+            return Err(ExplainFailure::Cancelled);
+        }
+        if !self.is_cached(&snapshot, &function.function, &job.options) {
+            self.shared.send_status(false);
+        }
+        let title = format!("linelens: explaining {}", crate::escape::terminal(&asked.function.name));
+        let cancel = job.cancel.clone();
+        let work =
+            self.shared.progress.begin(title, job.token.clone(), Some(Arc::new(move || cancel.cancel())));
+        let result =
+            self.analyze(&snapshot, &function.function, &job.options, &job.cancel, &mut |done, total| {
+                let message = if total > 1 {
+                    format!("window {} of {total}", (done + 1).min(total))
+                } else {
+                    String::new()
+                };
+                work.report(done as f64, total as f64, message);
+            });
+        drop(work);
+        let finding = match result {
+            Err(ExplainFailure::Cancelled) if self.was_modified() => return Err(ExplainFailure::Modified),
+            result => Arc::new(result?),
+        };
+        let settings = self.shared.settings_of(&snapshot.uri);
+        if settings.options == job.options {
+            self.shared.documents.update(&snapshot.uri, |document| {
+                let outcome = Outcome::Found(Arc::clone(&finding));
+                document.known.insert(function.key, Known { options: job.options, outcome });
+            });
+        }
+        let (snapshot, function) = self.current(&snapshot, &function)?;
+        let finding = moved(&finding, &function.function, &snapshot.lines);
+        Ok(Some(document_finding(&finding, &snapshot, &model)))
+    }
+
+    /// Where a function of an older snapshot stands in the newest one.
+    fn current(
+        &self,
+        asked: &Arc<Snapshot>,
+        function: &LocatedFunction,
+    ) -> Result<(Arc<Snapshot>, LocatedFunction), ExplainFailure> {
+        let snapshot = self.shared.documents.snapshot(&asked.uri).ok_or(ExplainFailure::Modified)?;
+        if Arc::ptr_eq(&snapshot, asked) {
+            return Ok((snapshot, function.clone()));
+        }
+        let start = function.function.span.start;
+        let same = snapshot.functions().iter().filter(|candidate| candidate.key == function.key);
+        let nearest = same.min_by_key(|candidate| candidate.function.span.start.abs_diff(start)).cloned();
+        Ok((Arc::clone(&snapshot), nearest.ok_or(ExplainFailure::Modified)?))
+    }
+
+    /// Registers a run; `false` where something more urgent came in.
+    fn begin(
+        &self,
+        snapshot: &Snapshot,
+        function: &LocatedFunction,
+        cancel: &Cancellation,
+        explicit: bool,
+    ) -> bool {
+        let mut state = self.shared.queue.lock();
+        if state.stop || !explicit && (state.changed || state.is_urgent()) {
+            return false;
+        }
+        state.running = Some(Running {
+            uri: snapshot.uri.clone(),
+            key: function.key,
+            span: function.function.span,
+            explicit,
+            cancel: cancel.clone(),
+            modified: false,
+        });
+        true
+    }
+
+    fn was_modified(&self) -> bool {
+        self.shared.queue.lock().running.as_ref().is_some_and(|running| running.modified)
+    }
+
+    fn is_cached(&self, snapshot: &Snapshot, function: &Function, options: &Options) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.is_cached(&snapshot.text, function, options))
+    }
+
+    /// The boundary at which errors and panics of the analysis are caught.
+    fn analyze(
+        &mut self,
+        snapshot: &Snapshot,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, ExplainFailure> {
+        let Some(engine) = self.engine.as_mut() else {
+            return Err(ExplainFailure::Failed("there is no model".to_string()));
+        };
+        let started = Instant::now();
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let cached = engine.is_cached(&snapshot.text, function, options);
+            let finding =
+                engine.analyze(&snapshot.text, &snapshot.lines, function, options, cancel, progress);
+            (finding, cached)
+        }));
+        match result {
+            Ok((Ok(finding), cached)) => {
+                if !cached && self.probes.len() < PROBES {
+                    self.probes.push(started.elapsed());
+                }
+                Ok(finding)
+            }
+            Ok((Err(error), _)) => Err(failure(error)),
+            Err(panic) => {
+                let message = panic_message(&*panic);
+                self.shared.outbox.log(MessageType::ERROR, format!("{}: panic: {message}", function.name));
+                Err(ExplainFailure::Panicked)
+            }
+        }
+    }
+}
+
+fn document_finding(finding: &Finding, snapshot: &Snapshot, model: &Model) -> DocumentFinding {
+    to_proto::document_finding(finding, snapshot, &model.info)
+}
+
+fn failure(error: AnalysisError) -> ExplainFailure {
+    match error {
+        AnalysisError::Cancelled => ExplainFailure::Cancelled,
+        AnalysisError::Explain(_) | AnalysisError::NoAttention { .. } => {
+            ExplainFailure::Invalid(error.to_string())
+        }
+        error => ExplainFailure::Failed(error.to_string()),
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_string())
+}
