@@ -314,7 +314,8 @@ fn random_edits_leave_what_a_fresh_server_finds() {
         let mut changes = Vec::new();
         for _ in 0..=random(2) {
             let mut start = random(text.len() + 1);
-            let mut end = (start + random(if random(4) == 0 { 30 } else { 3 })).min(text.len());
+            let most = if random(4) == 0 { 30 } else { 3 };
+            let mut end = (start + random(most)).min(text.len());
             // A position cannot lie between CR and LF.
             let inside = |text: &[char], at: usize| {
                 at > 0 && text.get(at - 1) == Some(&'\r') && text.get(at) == Some(&'\n')

@@ -1,5 +1,8 @@
 //! Tokenisation: ids, spans, windows, and hostile `tokenizer.json` files.
 
+// The helpers of tests are not tests to the linter.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use linelens::text::ByteSpan;
 use linelens::tokens::{Encoding, LongPolicy, Normalize, Tokenizer, TokenizerError};
 use proptest::prelude::*;

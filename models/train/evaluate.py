@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Evaluates a model directory through ONNX Runtime, beside shallow baselines, as Markdown.
 
-`evaluate.py --data FOLDER... --model models/default --splits valid test`
+`evaluate.py --data FOLDER... --model models/default --splits valid test --baselines FILE`
 
 A function is stripped of comments, tokenised, cut into windows of 510 code tokens that overlap by a quarter, and its
 probability is the maximum over its windows. Flagged means probability > the threshold of detector.toml.
@@ -107,7 +107,7 @@ def main():
     parser.add_argument("--data", nargs="+", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--splits", nargs="+", default=["valid", "test"])
-    parser.add_argument("--no-baselines", action="store_true")
+    parser.add_argument("--baselines", help="compare with shallow baselines; their scores are kept in this JSON file (delete it when data or tokenizer change)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--scores", help="also write id, target, probability of every function to this JSON Lines file")
     args = parser.parse_args()
@@ -122,9 +122,14 @@ def main():
         rows = load_split(args.data, name)
         splits[name] = Split(rows, *tokenise(rows, tokenizer))
     scores = {"linelens-default": {name: probabilities(session, split) for name, split in splits.items()}}
-    if not args.no_baselines:
-        rows = load_split(args.data, "train")
-        scores.update(baselines(Split(rows, *tokenise(rows, tokenizer)), splits))
+    if args.baselines:
+        if not os.path.exists(args.baselines):
+            rows = load_split(args.data, "train")
+            held = baselines(Split(rows, *tokenise(rows, tokenizer)), splits)
+            with open(args.baselines, "w") as out:
+                json.dump({k: {n: s.tolist() for n, s in v.items()} for k, v in held.items()}, out)
+        with open(args.baselines) as held:
+            scores.update({k: {n: np.array(s) for n, s in v.items()} for k, v in json.load(held).items()})
     if args.scores:
         with open(args.scores, "w") as out:
             for name, split in splits.items():

@@ -25,7 +25,9 @@ from lldata import load_split, strip_comments, windows
 SEED = 20261130
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 BOS, PAD, EOS, UNK, MASK = range(5)
-SPLITS = ("train", "valid", "test")
+# (until this share of the steps, code tokens of a window, pairs and unpaired benign functions a step): short windows first,
+# where the few tokens that differ between a function and its fix weigh most and a step is cheap
+CURRICULUM = ((0.5, 62, 16), (0.95, 190, 8), (1.0, 510, 5))
 
 
 def log(*words):
@@ -371,13 +373,15 @@ def classify(args, train, valid, model):
         model.load_state_dict(held["model"])
         opt.load_state_dict(held["opt"])
         first, best = held["step"], held["best"]
-    length = np.minimum(np.diff(train.starts), args.window)
     pairs = train.pairs
-    pair_stream = Stream(pairs, [max(length[v], length[f]) for v, f in pairs], args.batch, SEED + 2)
     benign = np.nonzero(train.unpaired & (train.target == 0))[0].tolist()
-    lone = np.nonzero(train.unpaired & (train.target == 1))[0].tolist()
-    log(len(pairs), "pairs", len(benign), "unpaired benign", len(lone), "unpaired vulnerable")
-    benign_stream = Stream(benign, [length[i] for i in benign], args.batch, SEED + 3) if benign else None
+    log(len(pairs), "pairs", len(benign), "unpaired benign")
+    streams = []
+    for number, (_, window, size) in enumerate(CURRICULUM):
+        length = np.minimum(np.diff(train.starts), window)
+        pair_stream = Stream(pairs, [max(length[v], length[f]) for v, f in pairs], size, SEED + 10 * number)
+        benign_stream = Stream(benign, length[benign], size, SEED + 10 * number + 1) if benign else None
+        streams.append((pair_stream, benign_stream))
     # valid in training: every second pair and unpaired function
     held_pairs = valid.pairs[::2]
     chosen = np.array([i for p in held_pairs for i in p] + np.nonzero(valid.unpaired)[0][::2].tolist())
@@ -386,11 +390,10 @@ def classify(args, train, valid, model):
     for step in range(first, steps):
         rng = np.random.default_rng([SEED, 2, step])
         torch.manual_seed(SEED + step)
-        late = step >= args.long_after * steps
-        window = 510 if late else args.window
+        stage = next(k for k, (until, _, _) in enumerate(CURRICULUM) if step < until * steps)
+        window = CURRICULUM[stage][1]
+        pair_stream, benign_stream = streams[stage]
         couples = pair_stream.batch(step)
-        if late:
-            couples = couples[: max(2, len(couples) * 2 // 3)]
         sides = [pair_windows(train.code(v), train.code(f), window, args.word_dropout, rng) for v, f in couples]
         ids, mask = pad_batch([s[0] for s in sides] + [s[1] for s in sides])
         logits = model(input_ids=ids, attention_mask=mask).logits
@@ -411,11 +414,8 @@ def classify(args, train, valid, model):
         loss.backward()
         sums[:3] += loss_v.item(), loss_f.item(), rank.item()
         if benign_stream:
-            group = benign_stream.batch(step)
-            if late:
-                group = group[: max(2, len(group) * 2 // 3)]
             codes = []
-            for i in group:
+            for i in benign_stream.batch(step):
                 code = train.code(i)
                 start, end = crop(len(code), window, rng)
                 codes.append(drop_words(code[start:end], args.word_dropout, rng))
@@ -564,13 +564,10 @@ def main():
     parser.add_argument("--vocabulary", type=int, default=16000)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--window", type=int, default=190, help="code tokens in most of the training")
-    parser.add_argument("--long-after", type=float, default=0.9, help="share of the steps after which windows have 510 tokens")
-    parser.add_argument("--batch", type=int, default=8, help="pairs (and benign functions) a step")
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--every", type=int, default=500, help="steps between looks at valid")
-    parser.add_argument("--lr", type=float, default=5e-4)
-    parser.add_argument("--rank-weight", type=float, default=1.0)
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--every", type=int, default=600, help="steps between looks at valid")
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--rank-weight", type=float, default=2.0)
     parser.add_argument("--fix-weight", type=float, default=0.3)
     parser.add_argument("--smoothing", type=float, default=0.05)
     parser.add_argument("--word-dropout", type=float, default=0.1)

@@ -1,0 +1,171 @@
+//! The server as its own process: how it ends, and what it does with the machine it finds.
+
+#[path = "support/lsp.rs"]
+mod support;
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::{Client, Setup, at};
+
+const URI: &str = "file:///work/unit.c";
+const UNIT: &str = "\
+#include <string.h>
+
+int copy(char *to, const char *from) {
+    strcpy(to, from);
+    return 0;
+}
+";
+
+/// A server that finds no model, whatever this machine has.
+fn server() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
+    command.args(["lsp", "--stdio"]);
+    command.env("LINELENS_MODEL", "/nonexistent/model").env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent");
+    command
+}
+
+fn started(command: Command) -> Client {
+    let mut client = Client::spawn(command);
+    client.ignore("window/showMessage");
+    client.ignore("window/logMessage");
+    client.handshake(&Setup::default());
+    client
+}
+
+#[test]
+fn a_broken_set_up_is_reported_and_survived() {
+    let mut client = Client::spawn(server());
+    client.handshake(&Setup::default());
+    let shown = client.expect("window/showMessage")["message"].as_str().unwrap().to_string();
+    assert!(shown.contains("there is no model to ask"), "{shown}");
+    client.expect("window/logMessage");
+    client
+        .wait(|c| c.statuses.iter().any(|status| status["health"] == "error").then_some(()), "a status")
+        .unwrap();
+    client.open(URI, UNIT);
+    assert!(client.hover(URI, 2, 5)["contents"]["value"].as_str().unwrap().contains("no model"));
+    assert_eq!(client.call("linelens/explain", at(URI, 3, 4)).unwrap_err()["code"], -32803);
+    client.finish();
+}
+
+#[test]
+fn the_exit_code_tells_whether_there_was_a_shutdown() {
+    started(server()).finish();
+    let mut client = started(server());
+    client.notify("exit", Value::Null);
+    assert_eq!(client.wait_for_end(), 1);
+    client.abandon();
+    let mut client = started(server());
+    client.close_input();
+    assert_eq!(client.wait_for_end(), 1);
+    client.abandon();
+}
+
+#[cfg(unix)]
+#[test]
+fn the_server_ends_with_the_process_of_its_client() {
+    let mut editor = Command::new("sleep").arg("600").spawn().unwrap();
+    let setup = Setup { process_id: Some(editor.id()), ..Setup::default() };
+    let mut client = Client::spawn(server());
+    client.ignore("window/showMessage");
+    client.ignore("window/logMessage");
+    client.handshake(&setup);
+    client.listen(Duration::from_millis(700));
+    editor.kill().unwrap();
+    editor.wait().unwrap();
+    let begun = Instant::now();
+    assert_eq!(client.wait_for_end(), 1);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    client.abandon();
+}
+
+#[cfg(unix)]
+#[test]
+fn the_server_ends_with_its_parent_while_stdin_stays_open() {
+    let server = server();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 3<&0; \"$0\" lsp <&3 & sleep 1", env!("CARGO_BIN_EXE_linelens")]);
+    for (name, value) in server.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let mut client = started(shell);
+    let begun = Instant::now();
+    // The shell ends after a second; the server's output ends with the server.
+    while client.receive(begun + Duration::from_secs(20)) {}
+    assert!(begun.elapsed() < Duration::from_secs(20), "the server lives on");
+    client.abandon();
+}
+
+// -------------------------------------------------------------------------------------------------- protocol page
+
+const PAGE: &str = include_str!("../docs/protocol.md");
+
+/// The JSON block that follows a heading.
+fn block(heading: &str) -> Value {
+    let (_, rest) = PAGE.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
+    let (_, rest) = rest.split_once("```json\n").unwrap();
+    let (json, _) = rest.split_once("\n```").unwrap();
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{heading}: {error}"))
+}
+
+/// Paths of all fields.
+fn fields(value: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut rest = vec![(String::new(), value)];
+    while let Some((path, value)) = rest.pop() {
+        match value {
+            Value::Object(object) => {
+                for (name, value) in object {
+                    let path = format!("{path}.{name}");
+                    found.insert(path.clone());
+                    rest.push((path, value));
+                }
+            }
+            Value::Array(values) => rest.extend(values.iter().map(|value| (path.clone(), value))),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The page's example reads as the type, and the type writes no more and no less.
+fn same_shape<T: serde::de::DeserializeOwned + serde::Serialize>(heading: &str) {
+    let example = block(heading);
+    let value: T = serde_json::from_value(example.clone()).unwrap_or_else(|e| panic!("{heading}: {e}"));
+    assert_eq!(fields(&serde_json::to_value(value).unwrap()), fields(&example), "{heading}");
+}
+
+#[test]
+fn the_protocol_page_and_the_types_agree() {
+    use linelens::lsp::ext;
+    same_shape::<ext::ExplainParams>("### Parameters of `linelens/explain`");
+    same_shape::<ext::DocumentFinding>("### The finding");
+    same_shape::<ext::RelevanceParams>("## `linelens/relevance`");
+    same_shape::<ext::StatusParams>("## `linelens/status`");
+    same_shape::<ext::ServerExtension>("### What the server answers");
+    // Every optional field is in the examples, or the comparison would miss it.
+    let mentioned: BTreeSet<&str> = PAGE
+        .split('`')
+        .filter(|word| {
+            word.starts_with("linelens.") && word[9..].bytes().all(|b| b.is_ascii_alphabetic()) && *word != "linelens.toml"
+        })
+        .collect();
+    assert_eq!(mentioned, ext::COMMANDS.into_iter().collect());
+    for name in [ext::EXPLAIN, ext::RELEVANCE, ext::STATUS] {
+        assert!(PAGE.contains(&format!("`{name}`")), "{name}");
+    }
+    let example = fields(&block("### Parameters of `linelens/explain`"));
+    for optional in [".method", ".profile", ".model", ".workDoneToken"] {
+        assert!(example.contains(optional), "{optional}");
+    }
+    let example = fields(&block("## `linelens/status`"));
+    for optional in [".message", ".model", ".executionProvider", ".method", ".methods", ".layers"] {
+        assert!(example.contains(optional), "{optional}");
+    }
+}
