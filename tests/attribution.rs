@@ -24,21 +24,20 @@ fn numbers(value: &Value) -> Vec<f64> {
     }
 }
 
-fn rows(case: &Value) -> Vec<Row> {
-    let ids = case["input_ids"].as_array().unwrap().iter();
-    let masks = case["attention_mask"].as_array().unwrap();
-    ids.zip(masks)
-        .map(|(ids, mask)| Row {
-            ids: numbers(ids).into_iter().map(|id| id as u32).collect(),
-            real: numbers(mask).into_iter().sum::<f64>() as usize,
-        })
-        .collect()
+fn rows(case: &Value, pad: f64) -> Vec<Row> {
+    let ids = case["input_ids"].as_array().unwrap().iter().map(numbers);
+    ids.map(|ids| Row {
+        real: ids.iter().filter(|id| **id != pad).count(),
+        ids: ids.into_iter().map(|id| id as u32).collect(),
+    })
+    .collect()
 }
 
-/// max|a − b| / max|b|
-fn difference(found: &[f64], expected: &[f64]) -> f64 {
+/// max|a − b| / max|b|, where `floor` is the least that counts as max|b|: a margin is a difference of logits, whose
+/// float32 noise does not vanish with it.
+fn difference(found: &[f64], expected: &[f64], floor: f64) -> f64 {
     assert_eq!(found.len(), expected.len());
-    let largest = expected.iter().fold(0.0, |a: f64, b| a.max(b.abs())).max(1e-12);
+    let largest = expected.iter().fold(floor, |a: f64, b| a.max(b.abs()));
     found.iter().zip(expected).fold(0.0, |worst: f64, (a, b)| worst.max((a - b).abs() / largest))
 }
 
@@ -78,9 +77,14 @@ fn every_model_agrees_with_its_reference() {
         let golden: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         for (name, _) in golden["models"].as_object().unwrap() {
             let onnx = folder().join("models").join(format!("{name}.onnx"));
-            let sample = &rows(&golden["cases"][0])[0].ids;
+            let pad = golden["ids"]["pad"].as_f64().unwrap_or(-1.0);
+            let sample = &rows(&golden["cases"][0], pad)[0].ids;
             let vulnerable = if golden["head"].as_str().unwrap().contains('2') { 1 } else { 0 };
             let target = Target { vulnerable: vec![vulnerable] };
+            // Made for the refusal: see `a_fused_model_is_refused`.
+            if name.contains("fused") {
+                continue;
+            }
             let mut attribution =
                 match Attribution::of_file(&runtime, &SessionOptions::default(), &onnx, target, sample) {
                     Ok(attribution) => attribution,
@@ -90,17 +94,21 @@ fn every_model_agrees_with_its_reference() {
                     }
                 };
             for case in golden["cases"].as_array().unwrap() {
-                let rows = rows(case);
-                let mut check = |what: &str, found: Result<Vec<f64>, String>, expected: &Value, limit: f64| {
+                let rows = rows(case, pad);
+                let mut check = |what: &str, found: Result<Vec<f64>, String>, expected: &Value| {
                     if expected.is_null() {
                         return;
                     }
+                    // PyTorch's own float32 against its float64, where that is worse.
+                    let noise = golden["float32_noise"][what].as_f64().unwrap_or(0.0);
+                    let limit = 1e-5f64.max(4.0 * noise);
+                    let floor = if what == "margin" { 1.0 } else { 1e-12 };
                     checked += 1;
                     let label = format!("{name}, {}, {what}", case["name"]);
                     match found {
                         Err(error) => failures.push(format!("{label}: {error}")),
                         Ok(found) => {
-                            let difference = difference(&found, &numbers(expected));
+                            let difference = difference(&found, &numbers(expected), floor);
                             if difference.is_nan() || difference > limit {
                                 failures.push(format!("{label}: {difference:.1e}"));
                             }
@@ -114,10 +122,10 @@ fn every_model_agrees_with_its_reference() {
                 ] {
                     let found = attribution.gradient_times_input(&rows, rules, &cancel).map_err(|e| e.to_string());
                     let relevance = found.clone().map(|found| found.into_iter().flat_map(|row| row.values).collect());
-                    check(key, relevance, &case[key], 1e-5);
+                    check(key, relevance, &case[key]);
                     let probability = found.clone().map(|found| found.iter().map(|row| row.probability).collect());
-                    check("F", probability, &case["F"], 1e-5);
-                    check("margin", found.map(|found| found.iter().map(|row| row.margin).collect()), &case["margin"], 1e-5);
+                    check("F", probability, &case["F"]);
+                    check("margin", found.map(|found| found.iter().map(|row| row.margin).collect()), &case["margin"]);
                 }
                 if let (Some(baseline), [row]) = (case["ig"]["baseline_ids"].as_array(), rows.as_slice()) {
                     let baseline: Vec<u32> = numbers(&baseline[0]).into_iter().map(|id| id as u32).collect();
@@ -131,9 +139,9 @@ fn every_model_agrees_with_its_reference() {
                         }
                         sum
                     });
-                    check("ig", integral, &case["ig"]["relevance"], 1e-5);
+                    check("ig", integral, &case["ig"]["relevance"]);
                     let start = steps.clone().map(|steps| vec![steps[50].probability]);
-                    check("F at the baseline", start, &case["ig"]["F_start"], 1e-5);
+                    check("F at the baseline", start, &case["ig"]["F_start"]);
                 }
             }
         }
