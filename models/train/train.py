@@ -27,7 +27,7 @@ SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 BOS, PAD, EOS, UNK, MASK = range(5)
 # (until this share of the steps, code tokens of a window, pairs and unpaired benign functions a step): short windows first,
 # where the few tokens that differ between a function and its fix weigh most and a step is cheap
-CURRICULUM = ((0.5, 62, 16), (0.95, 190, 8), (1.0, 510, 5))
+CURRICULUM = ((0.65, 62, 16), (0.89, 190, 8), (1.0, 510, 5))
 
 
 def log(*words):
@@ -564,7 +564,7 @@ def main():
     parser.add_argument("--vocabulary", type=int, default=16000)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=2300)
     parser.add_argument("--every", type=int, default=600, help="steps between looks at valid")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--rank-weight", type=float, default=2.0)
