@@ -35,6 +35,7 @@ class Subject:
     output: str = "logits"      # what the exported file returns: "logits" or "probability"
     inputs: tuple = ("input_ids", "attention_mask")
     attention_is: str = "encoder self-attention"
+    exported: nn.Module = None  # what is exported, where that is not the model itself
     captum: bool = True         # captum can hook the cut (false for T5: the module is shared and called twice)
 
 
@@ -226,18 +227,30 @@ class CodeT5Defect(Custom):
 
 def codet5(act="relu", pick="mask"):
     name = "codet5" if act == "relu" else "codet5gated"
-    model = seed_weights(CodeT5Defect(act, pick), name, std=0.3, head_gain=2.0, head_bias=0.5 if act == "relu" else 0.9)
+    model = seed_weights(CodeT5Defect(act, pick), name, std=0.3 if act == "relu" else 0.26, head_gain=2.0, head_bias=0.5 if act == "relu" else 0.9)
     return Subject(f"{name}-{pick}", model, T5_IDS, POSITIONS, model.logits, model.attentions,
                    word=model.encoder.encoder.embed_tokens, cut=model.encoder.encoder.embed_tokens,
                    cut_is="word embedding of the encoder", output="probability", captum=False,
                    inputs=("input_ids",) if pick == "mask" else ("input_ids", "attention_mask"))
 
 
+class OnlyLogits(nn.Module):
+    """Leaves out the hidden states that a T5 classifier also gives."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask):
+        return self.model(input_ids=input_ids, attention_mask=attention_mask, return_dict=True).logits
+
+
 def t5seqcls():
     model = transformers.T5ForSequenceClassification(t5_config("gated-gelu"))
-    seed_weights(model, "t5seqcls", std=0.3, head_gain=1.2, head_bias=0.8)
+    seed_weights(model, "t5seqcls", std=0.26, head_gain=1.2, head_bias=0.8)
     return of_hugging_face("t5seqcls", model, ids=T5_IDS, word=model.transformer.encoder.embed_tokens,
-                           cut=model.transformer.encoder.embed_tokens, cut_is="word embedding of the encoder", captum=False)
+                           cut=model.transformer.encoder.embed_tokens, cut_is="word embedding of the encoder", captum=False,
+                           exported=OnlyLogits(model).eval())
 
 
 def bert(inputs=("input_ids", "attention_mask")):
