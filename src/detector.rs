@@ -19,7 +19,9 @@ use crate::text::ByteSpan;
 use crate::tokens::{LongPolicy, Normalize, Tokenizer, TokenizerError};
 use bytes::Bytes;
 use directory::{Config, Declaration, ModelFiles, OutputKind};
-use session::{Element, Feed, Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
+use session::{
+    Element, Feed, Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions,
+};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use verdict::Verdict;
@@ -243,10 +245,13 @@ impl Detector {
                 self.info.max_tokens
             )));
         }
-        let outputs = self.session.run(&feeds_of(&self.inputs, &[Row::unpadded(ids)]), cancel).map_err(|error| match error {
-            RunError::Cancelled => DetectError::Cancelled,
-            RunError::Failed(reason) => DetectError::Run(reason),
-        })?;
+        let outputs =
+            self.session.run(&feeds_of(&self.inputs, &[Row::unpadded(ids)]), cancel).map_err(|error| {
+                match error {
+                    RunError::Cancelled => DetectError::Cancelled,
+                    RunError::Failed(reason) => DetectError::Run(reason),
+                }
+            })?;
         let probability = self
             .verdict
             .probability(&outputs[0].values)
@@ -406,7 +411,7 @@ impl Opening<'_> {
             self.options,
             Preparation::Optimized,
         )
-            .map_err(|reason| DetectorError::Session { path: self.path.to_path_buf(), reason })?;
+        .map_err(|reason| DetectorError::Session { path: self.path.to_path_buf(), reason })?;
         let probe = |reason: String| DetectorError::Probe { path: self.path.to_path_buf(), reason };
         let first = session
             .run(&feeds_of(self.inputs, &[Row::unpadded(self.probe)]), &Cancellation::new())

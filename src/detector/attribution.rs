@@ -1,8 +1,10 @@
 //! Gradient-based explanations of one model: derives the graphs when they are first asked for and runs them.
 
 use super::cancel::Cancellation;
-use super::session::{Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions};
 use super::directory::Config;
+use super::session::{
+    Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions,
+};
 use super::{Input, Row, feeds_of};
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
@@ -88,7 +90,10 @@ impl Attribution {
         let probe = |graph: &Graph| {
             Shapes::probe(graph, |everything, (batch, tokens)| {
                 let model = everything.write(Weights::InFile(&source.file));
-                let cpu = SessionOptions { provider: super::session::ProviderChoice::Cpu, ..source.options.clone() };
+                let cpu = SessionOptions {
+                    provider: super::session::ProviderChoice::Cpu,
+                    ..source.options.clone()
+                };
                 let mut session = Session::open(
                     &source.runtime,
                     &model,
@@ -115,7 +120,15 @@ impl Attribution {
         let shapes = probe(&graph).map_err(|error| unavailable(error.to_string()))?;
         let structure =
             Structure::find(&graph, &shapes, ids, output).map_err(|error| unavailable(error.to_string()))?;
-        Ok(Attribution { source, inputs: inputs.to_vec(), graph, shapes, structure, target, sessions: HashMap::new() })
+        Ok(Attribution {
+            source,
+            inputs: inputs.to_vec(),
+            graph,
+            shapes,
+            structure,
+            target,
+            sessions: HashMap::new(),
+        })
     }
 
     /// The derived graph by itself.
@@ -125,7 +138,9 @@ impl Attribution {
             Derivation::GradientTimesInput(rules) => {
                 attribution::gradient_times_input(graph, shapes, structure, target, rules)
             }
-            Derivation::IntegratedGradients => attribution::integrated_gradients(graph, shapes, structure, target),
+            Derivation::IntegratedGradients => {
+                attribution::integrated_gradients(graph, shapes, structure, target)
+            }
         }
         .map_err(|error| AttributionError::Unavailable(error.to_string()))
     }
@@ -138,13 +153,15 @@ impl Attribution {
         target: Target,
         sample: &[u32],
     ) -> Result<Attribution, AttributionError> {
-        let unavailable = |reason: String| AttributionError::Unavailable(format!("{}: {reason}", onnx.display()));
+        let unavailable =
+            |reason: String| AttributionError::Unavailable(format!("{}: {reason}", onnx.display()));
         let bytes = std::fs::read(onnx).map_err(|error| unavailable(error.to_string()))?;
         let graph = Graph::read(bytes.into()).map_err(|error| unavailable(error.to_string()))?;
         let ids = super::ids_input(&graph).map_err(unavailable)?;
         let inputs = super::inputs(&graph, &ids, &Config::default()).map_err(unavailable)?;
         let output = super::choose_output(&graph, None).map_err(unavailable)?;
-        let (Some(folder), Some(file)) = (onnx.parent(), onnx.file_name().and_then(|name| name.to_str())) else {
+        let (Some(folder), Some(file)) = (onnx.parent(), onnx.file_name().and_then(|name| name.to_str()))
+        else {
             return Err(unavailable("expected a file name of valid Unicode".to_string()));
         };
         let source = Source {
@@ -193,7 +210,8 @@ impl Attribution {
         alphas: &[f64],
         cancel: &Cancellation,
     ) -> Result<Vec<Relevance>, AttributionError> {
-        let mut feeds: Vec<Owned> = feeds_of(&self.inputs, std::slice::from_ref(row)).into_iter().map(Owned::from).collect();
+        let mut feeds: Vec<Owned> =
+            feeds_of(&self.inputs, std::slice::from_ref(row)).into_iter().map(Owned::from).collect();
         let ids_element = self.ids_element();
         feeds.push(Owned {
             name: port::BASELINE.to_string(),
@@ -202,7 +220,12 @@ impl Attribution {
             values: baseline.iter().map(|id| f64::from(*id)).collect(),
         });
         for (name, values) in [(port::ALPHA, alphas.to_vec()), (port::WEIGHT, vec![0.0; alphas.len()])] {
-            feeds.push(Owned { name: name.to_string(), element: Element::Float, shape: vec![alphas.len()], values });
+            feeds.push(Owned {
+                name: name.to_string(),
+                element: Element::Float,
+                shape: vec![alphas.len()],
+                values,
+            });
         }
         let outputs = self.run(Derivation::IntegratedGradients, feeds, cancel)?;
         let [probability, margin, steps] = named(&outputs, [0, 1, 3])?;
@@ -219,7 +242,10 @@ impl Attribution {
 
     fn ids_element(&self) -> Element {
         let ids = self.structure.words.ids.as_str();
-        self.inputs.iter().find(|input| input.name == ids).map_or(Element::Int64, |input| input.element.clone())
+        self.inputs
+            .iter()
+            .find(|input| input.name == ids)
+            .map_or(Element::Int64, |input| input.element.clone())
     }
 
     fn run(
@@ -264,13 +290,23 @@ struct Owned {
 
 impl From<Feed<'_>> for Owned {
     fn from(feed: Feed<'_>) -> Self {
-        Owned { name: feed.name.to_string(), element: feed.element.clone(), shape: feed.shape, values: feed.values }
+        Owned {
+            name: feed.name.to_string(),
+            element: feed.element.clone(),
+            shape: feed.shape,
+            values: feed.values,
+        }
     }
 }
 
 impl Owned {
     fn borrowed(&self) -> Feed<'_> {
-        Feed { name: &self.name, element: &self.element, shape: self.shape.clone(), values: self.values.clone() }
+        Feed {
+            name: &self.name,
+            element: &self.element,
+            shape: self.shape.clone(),
+            values: self.values.clone(),
+        }
     }
 }
 
@@ -283,7 +319,10 @@ fn stretched(sample: &[u32], tokens: usize) -> Vec<u32> {
     std::iter::once(first).chain(middle).chain(std::iter::once(last)).copied().collect()
 }
 
-fn named<'a, const N: usize>(outputs: &'a [Output], places: [usize; N]) -> Result<[&'a Output; N], AttributionError> {
+fn named<'a, const N: usize>(
+    outputs: &'a [Output],
+    places: [usize; N],
+) -> Result<[&'a Output; N], AttributionError> {
     let found: Option<Vec<&Output>> = places.iter().map(|place| outputs.get(*place)).collect();
     found
         .and_then(|found| found.try_into().ok())
@@ -297,7 +336,10 @@ fn value(output: &Output, row: usize) -> Result<f64, AttributionError> {
 fn slice(output: &Output, row: usize, width: usize) -> Result<Vec<f64>, AttributionError> {
     let found = output.values.get(row * width..(row + 1) * width);
     let found = found.ok_or_else(|| {
-        AttributionError::Run(format!("expected {width} values in row {row}, found the shape {:?}", output.shape))
+        AttributionError::Run(format!(
+            "expected {width} values in row {row}, found the shape {:?}",
+            output.shape
+        ))
     })?;
     Ok(found.iter().map(|value| f64::from(*value)).collect())
 }

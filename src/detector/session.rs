@@ -249,7 +249,8 @@ impl Session {
                 folder.display()
             )
         })?;
-        let mut builder = builder(runtime, folder, options, preparation).map_err(|error| error.to_string())?;
+        let mut builder =
+            builder(runtime, folder, options, preparation).map_err(|error| error.to_string())?;
         if provider == Provider::Cuda {
             runtime.register_cuda(&mut builder, options)?;
         }
@@ -376,18 +377,14 @@ fn input_value(feed: &Feed<'_>) -> Result<SessionInputValue<'static>, RunError> 
     let shape = feed.shape.clone();
     let values = feed.values.iter();
     let value = match feed.element {
-        Element::Int64 => {
-            Tensor::from_array((shape, values.map(|v| *v as i64).collect::<Vec<_>>())).map(SessionInputValue::from)
-        }
-        Element::Int32 => {
-            Tensor::from_array((shape, values.map(|v| *v as i32).collect::<Vec<_>>())).map(SessionInputValue::from)
-        }
-        Element::Bool => {
-            Tensor::from_array((shape, values.map(|v| *v != 0.0).collect::<Vec<_>>())).map(SessionInputValue::from)
-        }
-        Element::Float => {
-            Tensor::from_array((shape, values.map(|v| *v as f32).collect::<Vec<_>>())).map(SessionInputValue::from)
-        }
+        Element::Int64 => Tensor::from_array((shape, values.map(|v| *v as i64).collect::<Vec<_>>()))
+            .map(SessionInputValue::from),
+        Element::Int32 => Tensor::from_array((shape, values.map(|v| *v as i32).collect::<Vec<_>>()))
+            .map(SessionInputValue::from),
+        Element::Bool => Tensor::from_array((shape, values.map(|v| *v != 0.0).collect::<Vec<_>>()))
+            .map(SessionInputValue::from),
+        Element::Float => Tensor::from_array((shape, values.map(|v| *v as f32).collect::<Vec<_>>()))
+            .map(SessionInputValue::from),
         Element::Other(name) => {
             return Err(RunError::Failed(format!("input \"{}\" has the unsupported type {name}", feed.name)));
         }

@@ -43,7 +43,12 @@ enum Scalar {
 }
 
 /// A graph with the probability, the margin and, per encoder layer, the attention received; the names of the latter.
-pub fn forward(graph: &Graph, structure: &Structure, target: &Target, layers: &[String]) -> (Graph, Vec<String>) {
+pub fn forward(
+    graph: &Graph,
+    structure: &Structure,
+    target: &Target,
+    layers: &[String],
+) -> (Graph, Vec<String>) {
     let mut result = graph.clone();
     let head = Head::append(&mut result, structure, target);
     let attention = attention::add_outputs(&mut result, layers);
@@ -112,7 +117,8 @@ pub fn integrated_gradients(
     let head = Head::append(&mut result, structure, target);
     let seed = head.seed(&mut result, structure, target, Scalar::Probability);
     let cut = structure.cut.clone();
-    let adjoint = backward(&mut result, shapes, structure, (&structure.logits, &seed), &cut, Rules::Gradient)?;
+    let adjoint =
+        backward(&mut result, shapes, structure, (&structure.logits, &seed), &cut, Rules::Gradient)?;
 
     let body = result.take_nodes();
     let upstream = needed_for(&body, &cut);

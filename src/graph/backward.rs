@@ -43,7 +43,8 @@ pub fn backward(
 ) -> Result<String, BackwardError> {
     let path = flow::path(graph, shapes, target, start);
     let forward: Vec<NodeProto> = graph.nodes().to_vec();
-    let mut adjoints: HashMap<String, Vec<String>> = HashMap::from([(start.to_string(), vec![seed.to_string()])]);
+    let mut adjoints: HashMap<String, Vec<String>> =
+        HashMap::from([(start.to_string(), vec![seed.to_string()])]);
     let mut pass = Pass::new(graph, shapes, &structure.variable, &path);
     for node in forward.iter().rev() {
         let results = node.output.iter().map(|output| {
@@ -101,7 +102,8 @@ fn rule(rules: Rules, node: &NodeProto, shapes: &Shapes) -> Result<Rule, Backwar
 
 /// Between encoder and logits one token is left, so the sequence axis is gone.
 fn is_head_tanh(node: &NodeProto, shapes: &Shapes) -> bool {
-    node.is("Tanh") && node.output.first().and_then(|output| shapes.rank(output)).is_some_and(|rank| rank <= 2)
+    node.is("Tanh")
+        && node.output.first().and_then(|output| shapes.rank(output)).is_some_and(|rank| rank <= 2)
 }
 
 /// A backward pass in the making: emits nodes for the rules.
@@ -177,7 +179,9 @@ impl<'a> Pass<'a> {
     /// A constant of the type of `like`.
     pub(super) fn floats(&mut self, values: &[f64], dims: &[i64], like: &str) -> String {
         let (data_type, bytes) = match self.shapes.data_type(like) {
-            Some(DataType::Double) => (DataType::Double, values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+            Some(DataType::Double) => {
+                (DataType::Double, values.iter().flat_map(|v| v.to_le_bytes()).collect())
+            }
             _ => (DataType::Float, values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect()),
         };
         self.constant(data_type, dims, bytes)
@@ -225,7 +229,12 @@ impl<'a> Pass<'a> {
     }
 
     /// An adjoint of the shape of `from`, summed over the axes along which `to` was broadcast to it.
-    pub(super) fn unbroadcast(&mut self, adjoint: String, to: &str, from: &str) -> Result<String, BackwardError> {
+    pub(super) fn unbroadcast(
+        &mut self,
+        adjoint: String,
+        to: &str,
+        from: &str,
+    ) -> Result<String, BackwardError> {
         let (Some(to_shapes), Some(from_shapes)) = (self.shapes.of(to), self.shapes.of(from)) else {
             return Err(self.unknown(to));
         };

@@ -13,12 +13,17 @@ const OPSET: i64 = 17;
 pub enum CanonicalError {
     #[error("node {node} (Attention): {reason}; export the model with attn_implementation=\"eager\"")]
     Attention { node: String, reason: String },
-    #[error("initializer \"{tensor}\" is half precision and lies outside of the model file; expected it inside, or float32")]
+    #[error(
+        "initializer \"{tensor}\" is half precision and lies outside of the model file; expected it inside, or float32"
+    )]
     ExternalHalf { tensor: String },
 }
 
 /// Raises an old operator set, expands the Attention operator and turns half precision into float32.
-pub fn canonicalize(graph: &Graph, query_width: impl Fn(&str) -> Option<i64>) -> Result<Graph, CanonicalError> {
+pub fn canonicalize(
+    graph: &Graph,
+    query_width: impl Fn(&str) -> Option<i64>,
+) -> Result<Graph, CanonicalError> {
     let mut canonical = graph.clone();
     if graph.opset() < OPSET {
         canonical.set_opset(OPSET);
@@ -90,7 +95,10 @@ fn widen_tensor(tensor: &mut TensorProto) -> Result<(), CanonicalError> {
 }
 
 /// Replaces each Attention node (operator set 23) by the products and the softmax that it stands for.
-fn expand_attention(graph: &mut Graph, query_width: impl Fn(&str) -> Option<i64>) -> Result<(), CanonicalError> {
+fn expand_attention(
+    graph: &mut Graph,
+    query_width: impl Fn(&str) -> Option<i64>,
+) -> Result<(), CanonicalError> {
     if !graph.nodes().iter().any(|node| node.is("Attention")) {
         return Ok(());
     }
@@ -114,7 +122,8 @@ struct Expansion<'a> {
 
 impl Expansion<'_> {
     fn expand(mut self, query_width: &impl Fn(&str) -> Option<i64>) -> Result<(), CanonicalError> {
-        let given = |position: usize| self.attention.input.get(position).filter(|input| !input.is_empty()).cloned();
+        let given =
+            |position: usize| self.attention.input.get(position).filter(|input| !input.is_empty()).cloned();
         let refuse = |reason: &str| {
             Err(CanonicalError::Attention { node: self.attention.label(), reason: reason.to_string() })
         };
@@ -230,21 +239,46 @@ impl Expansion<'_> {
 
 /// Whether a mask says true and false instead of giving a bias.
 fn is_boolean(graph: &Graph, nodes: &[NodeProto], mask: &str) -> bool {
-    const COMPARING: &[&str] =
-        &["And", "Or", "Not", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "IsNaN", "IsInf"];
+    const COMPARING: &[&str] = &[
+        "And",
+        "Or",
+        "Not",
+        "Xor",
+        "Equal",
+        "Less",
+        "Greater",
+        "LessOrEqual",
+        "GreaterOrEqual",
+        "IsNaN",
+        "IsInf",
+    ];
     const MOVING: &[&str] = &[
-        "Expand", "Unsqueeze", "Reshape", "Slice", "Identity", "Transpose", "Squeeze", "Gather", "GatherND", "Concat",
-        "GatherElements", "Tile",
+        "Expand",
+        "Unsqueeze",
+        "Reshape",
+        "Slice",
+        "Identity",
+        "Transpose",
+        "Squeeze",
+        "Gather",
+        "GatherND",
+        "Concat",
+        "GatherElements",
+        "Tile",
     ];
     let boolean = DataType::Bool as i64;
     let mut tensor = mask;
     // Nodes are in topological order, so this walks strictly backward and ends.
     let mut before = nodes.len();
     loop {
-        let Some(place) = nodes[..before].iter().rposition(|node| node.output.iter().any(|output| output == tensor)) else {
-            let declared = graph.inputs().find(|input| input.name() == tensor).and_then(|input| input.tensor_type());
+        let Some(place) =
+            nodes[..before].iter().rposition(|node| node.output.iter().any(|output| output == tensor))
+        else {
+            let declared =
+                graph.inputs().find(|input| input.name() == tensor).and_then(|input| input.tensor_type());
             let initializer = graph.initializer(tensor).map(|tensor| i64::from(tensor.data_type()));
-            return initializer == Some(boolean) || declared.is_some_and(|(found, _)| found == DataType::Bool);
+            return initializer == Some(boolean)
+                || declared.is_some_and(|(found, _)| found == DataType::Bool);
         };
         let node = &nodes[place];
         before = place;

@@ -7,8 +7,28 @@ use std::collections::HashSet;
 
 /// Operators without a derivative.
 const CUTTING: &[&str] = &[
-    "Shape", "Size", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "NonZero", "Range", "IsNaN", "IsInf",
-    "ArgMax", "ArgMin", "Not", "And", "Or", "ConstantOfShape", "OneHot", "Sign", "Floor", "Ceil", "Round",
+    "Shape",
+    "Size",
+    "Equal",
+    "Less",
+    "Greater",
+    "LessOrEqual",
+    "GreaterOrEqual",
+    "NonZero",
+    "Range",
+    "IsNaN",
+    "IsInf",
+    "ArgMax",
+    "ArgMin",
+    "Not",
+    "And",
+    "Or",
+    "ConstantOfShape",
+    "OneHot",
+    "Sign",
+    "Floor",
+    "Ceil",
+    "Round",
 ];
 
 /// Operators that are differentiable in some of their inputs only.
@@ -51,10 +71,15 @@ pub(super) fn differentiable_inputs(node: &NodeProto, shapes: &Shapes) -> Vec<us
 }
 
 /// Every tensor whose value changes smoothly with one of `seeds`, these included.
-pub(super) fn reached_from<'a>(graph: &Graph, shapes: &Shapes, seeds: impl IntoIterator<Item = &'a str>) -> HashSet<String> {
+pub(super) fn reached_from<'a>(
+    graph: &Graph,
+    shapes: &Shapes,
+    seeds: impl IntoIterator<Item = &'a str>,
+) -> HashSet<String> {
     let mut reached: HashSet<String> = seeds.into_iter().map(str::to_string).collect();
     for node in graph.nodes() {
-        if differentiable_inputs(node, shapes).iter().any(|position| reached.contains(&node.input[*position])) {
+        if differentiable_inputs(node, shapes).iter().any(|position| reached.contains(&node.input[*position]))
+        {
             let results = node.output.iter().filter(|output| !output.is_empty() && shapes.is_float(output));
             reached.extend(results.cloned());
         }
@@ -67,7 +92,9 @@ pub(super) fn leading_to(graph: &Graph, shapes: &Shapes, target: &str) -> HashSe
     let mut leading: HashSet<String> = HashSet::from([target.to_string()]);
     for node in graph.nodes().iter().rev() {
         if node.output.iter().any(|output| leading.contains(output)) {
-            leading.extend(differentiable_inputs(node, shapes).iter().map(|position| node.input[*position].clone()));
+            leading.extend(
+                differentiable_inputs(node, shapes).iter().map(|position| node.input[*position].clone()),
+            );
         }
     }
     leading

@@ -35,7 +35,9 @@ pub type ProbeRun = HashMap<String, ProbedTensor>;
 pub enum ShapeError {
     #[error("the model could not be run to learn its shapes: {0}")]
     Run(String),
-    #[error("tensor \"{tensor}\" has {first} axes in one run and {second} in another; expected a fixed number")]
+    #[error(
+        "tensor \"{tensor}\" has {first} axes in one run and {second} in another; expected a fixed number"
+    )]
     Rank { tensor: String, first: usize, second: usize },
     #[error("tensor \"{tensor}\" is missing in a run of the whole graph")]
     Missing { tensor: String },
@@ -126,7 +128,8 @@ impl Shapes {
 /// The graph with every result of a node as an output.
 fn with_all_outputs(graph: &Graph) -> Graph {
     let results = graph.nodes().iter().flat_map(|node| &node.output).filter(|name| !name.is_empty());
-    let outputs = results.map(|name| super::onnx::ValueInfoProto { name: Some(name.clone()), ..value_info_of_any() });
+    let outputs =
+        results.map(|name| super::onnx::ValueInfoProto { name: Some(name.clone()), ..value_info_of_any() });
     let outputs = outputs.collect();
     let mut everything = graph.clone();
     everything.set_outputs(outputs);

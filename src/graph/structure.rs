@@ -10,6 +10,10 @@ use std::collections::{HashMap, HashSet};
 /// Operators that end the embedding block: it only looks up, adds and normalises.
 const PRODUCTS: &[&str] = &["MatMul", "Gemm", "Conv", "Einsum", "MatMulInteger", "QLinearMatMul"];
 
+/// Operators of quantised models.
+const INTEGER: &[&str] =
+    &["DequantizeLinear", "QuantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"];
+
 /// How logits become a probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
@@ -47,20 +51,30 @@ pub enum StructureError {
     SeveralEmbeddings { ids: String, first: String, second: String },
     #[error("the output \"{output}\" does not depend smoothly on the word embedding \"{words}\": {reason}")]
     NoPath { output: String, words: String, reason: String },
-    #[error("the logits \"{logits}\" have the shape {shape}; expected [batch, labels], [batch, 1] or [batch]")]
+    #[error(
+        "the logits \"{logits}\" have the shape {shape}; expected [batch, labels], [batch, 1] or [batch]"
+    )]
     Logits { logits: String, shape: String },
 }
 
 impl Structure {
     /// Looks at a graph whose token ids are the input `ids` and whose verdict is the output `output`.
-    pub fn find(graph: &Graph, shapes: &Shapes, ids: &str, output: &str) -> Result<Structure, StructureError> {
+    pub fn find(
+        graph: &Graph,
+        shapes: &Shapes,
+        ids: &str,
+        output: &str,
+    ) -> Result<Structure, StructureError> {
         let words = the_word_embedding(graph, ids)?;
         let (logits, probabilities, found) = head(graph, output);
         let (labels, activation) = match shapes.of(&logits).map(|shapes| shapes[0].as_slice()) {
             Some([_] | [_, 1]) => (1, Activation::Sigmoid),
             Some([_, labels]) => (*labels as usize, Activation::Softmax),
             shape => {
-                return Err(StructureError::Logits { logits, shape: format!("{:?}", shape.unwrap_or_default()) });
+                return Err(StructureError::Logits {
+                    logits,
+                    shape: format!("{:?}", shape.unwrap_or_default()),
+                });
             }
         };
         if found.is_some_and(|found| found != activation) {
@@ -85,9 +99,8 @@ impl Structure {
 /// The lookup that `ids` goes to; two tables that fit equally well are an error.
 fn the_word_embedding(graph: &Graph, ids: &str) -> Result<WordEmbedding, StructureError> {
     let words = attention::word_embedding(graph, ids)?;
-    let rival = attention::lookups(graph).find(|other| {
-        other.ids == words.ids && other.rows == words.rows && other.table != words.table
-    });
+    let rival = attention::lookups(graph)
+        .find(|other| other.ids == words.ids && other.rows == words.rows && other.table != words.table);
     match rival {
         Some(rival) => Err(StructureError::SeveralEmbeddings {
             ids: ids.to_string(),
@@ -139,12 +152,15 @@ fn embedding_lookups<'g>(graph: &'g Graph, shapes: &Shapes) -> Vec<&'g str> {
 fn bottleneck(graph: &Graph, path: &HashSet<String>, words: &str) -> String {
     let readers = |tensor: &str| {
         let consumers = graph.consumers(tensor).iter();
-        consumers.filter(|index| graph.nodes()[**index].output.iter().any(|output| path.contains(output))).count()
+        consumers
+            .filter(|index| graph.nodes()[**index].output.iter().any(|output| path.contains(output)))
+            .count()
     };
     let mut alive: HashMap<&str, usize> = HashMap::from([(words, readers(words))]);
     let mut cut = words.to_string();
     for node in graph.nodes() {
-        let inputs: HashSet<&str> = node.input.iter().map(String::as_str).filter(|i| alive.contains_key(i)).collect();
+        let inputs: HashSet<&str> =
+            node.input.iter().map(String::as_str).filter(|i| alive.contains_key(i)).collect();
         if inputs.is_empty() || !node.output.iter().any(|output| path.contains(output)) {
             continue;
         }
@@ -177,7 +193,13 @@ fn obstacle(graph: &Graph, shapes: &Shapes, words: &str) -> String {
         reads && !node.output.iter().any(|output| reached.contains(output)) && !node.is("Shape")
     });
     match stopping {
-        Some(node) => format!("node {} ({}) has no derivative", node.label(), node.qualified_op()),
+        Some(node) => {
+            let reason = match node.is_any(INTEGER) {
+                true => ", since integers have no derivative; use the float model for this method",
+                false => "",
+            };
+            format!("node {} ({}) has no derivative{reason}", node.label(), node.qualified_op())
+        }
         None => "no node connects them".to_string(),
     }
 }

@@ -42,8 +42,32 @@ pub(in crate::graph) fn rule(node: &NodeProto) -> Option<Rule> {
 
 /// Operators through which a gate may be computed from the gated tensor: element by element or over the last axis.
 const LOCAL: &[&str] = &[
-    "Add", "Sub", "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "Erf", "Tanh", "Sigmoid", "Exp", "Log", "Relu", "Neg",
-    "Cast", "Identity", "ReduceMean", "ReduceSum", "Gelu", "Where", "Dropout", "Clip", "Abs", "Min", "Max", "Sum",
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Pow",
+    "Sqrt",
+    "Reciprocal",
+    "Erf",
+    "Tanh",
+    "Sigmoid",
+    "Exp",
+    "Log",
+    "Relu",
+    "Neg",
+    "Cast",
+    "Identity",
+    "ReduceMean",
+    "ReduceSum",
+    "Gelu",
+    "Where",
+    "Dropout",
+    "Clip",
+    "Abs",
+    "Min",
+    "Max",
+    "Sum",
 ];
 
 fn identity(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
@@ -131,7 +155,8 @@ fn scaled_from<'a>(pass: &'a Pass<'_>, tensor: &'a str) -> HashSet<&'a str> {
         let mut variable = node.input.iter().enumerate().filter(|(_, input)| pass.is_variable(input));
         let (Some((position, input)), None) = (variable.next(), variable.next()) else { break };
         // A constant divided by the tensor is no multiple of it.
-        let scales = node.is_any(&["Mul", "Cast", "Identity", "Neg", "Dropout"]) || (node.is("Div") && position == 0);
+        let scales =
+            node.is_any(&["Mul", "Cast", "Identity", "Neg", "Dropout"]) || (node.is("Div") && position == 0);
         if !scales {
             break;
         }

@@ -53,7 +53,12 @@ pub(super) fn multiply(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option
 }
 
 /// The product rule for the factors that `into` names; the others are taken as constant.
-pub(super) fn multiply_into(pass: &mut Pass<'_>, node: &NodeProto, adjoint: &str, into: [bool; 2]) -> Adjoints {
+pub(super) fn multiply_into(
+    pass: &mut Pass<'_>,
+    node: &NodeProto,
+    adjoint: &str,
+    into: [bool; 2],
+) -> Adjoints {
     let mut found = Vec::new();
     for position in 0..2 {
         if into[position] && pass.wants(node, position) {
@@ -69,7 +74,12 @@ pub(super) fn divide(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<S
 }
 
 /// The quotient rule; without `denominator` that one is taken as constant.
-pub(super) fn divide_into(pass: &mut Pass<'_>, node: &NodeProto, adjoint: &str, denominator: bool) -> Adjoints {
+pub(super) fn divide_into(
+    pass: &mut Pass<'_>,
+    node: &NodeProto,
+    adjoint: &str,
+    denominator: bool,
+) -> Adjoints {
     let (a, b, y) = (&node.input[0], &node.input[1], &node.output[0]);
     let quotient = pass.emit("Div", &[adjoint, b]);
     let mut found = Vec::new();
@@ -165,7 +175,10 @@ pub(super) fn gelu(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<Str
         None | Some(b"none" | b"") => gelu_slope(pass, node),
         Some(b"tanh") => gelu_tanh_slope(pass, node),
         Some(other) => {
-            return Err(form(node, format!("approximate=\"{}\", expected none or tanh", String::from_utf8_lossy(other))));
+            return Err(form(
+                node,
+                format!("approximate=\"{}\", expected none or tanh", String::from_utf8_lossy(other)),
+            ));
         }
     };
     Ok(vec![(0, pass.mul(&result(adjoints), &slope))])

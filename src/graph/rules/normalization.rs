@@ -29,7 +29,11 @@ pub(super) fn layer(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<St
     normalized(pass, node, &result(adjoints), true, Normalizer::Differentiated)
 }
 
-pub(super) fn root_mean_square(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+pub(super) fn root_mean_square(
+    pass: &mut Pass<'_>,
+    node: &NodeProto,
+    adjoints: &[Option<String>],
+) -> Adjoints {
     normalized(pass, node, &result(adjoints), false, Normalizer::Differentiated)
 }
 

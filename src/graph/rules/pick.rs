@@ -2,9 +2,9 @@
 
 use super::result;
 use crate::graph::backward::{BackwardError, Pass, form};
+use crate::graph::int_attribute;
 use crate::graph::onnx::attribute_proto::AttributeType;
 use crate::graph::onnx::{AttributeProto, NodeProto};
-use crate::graph::int_attribute;
 
 type Adjoints = Result<Vec<(usize, String)>, BackwardError>;
 
@@ -53,7 +53,9 @@ fn put_one(
     rank: usize,
 ) -> Result<String, BackwardError> {
     let (x, index) = (&node.input[0], &node.input[1]);
-    let Some(data_type) = pass.shapes.data_type(x) else { return Err(form(node, "the type of its input is not known")) };
+    let Some(data_type) = pass.shapes.data_type(x) else {
+        return Err(form(node, "the type of its input is not known"));
+    };
     let size = pass.size(x, axis);
     let scalar = pass.integers(&[]);
     let size = pass.emit("Reshape", &[&size, &scalar]);
@@ -112,7 +114,11 @@ pub(super) fn gather_nd(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Optio
     Ok(vec![(0, scatter_nd(pass, &zeros, &node.input[1], &result(adjoints)))])
 }
 
-pub(super) fn gather_elements(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+pub(super) fn gather_elements(
+    pass: &mut Pass<'_>,
+    node: &NodeProto,
+    adjoints: &[Option<String>],
+) -> Adjoints {
     let zeros = pass.zeros(&node.input[0]);
     let attributes = vec![int_attribute("axis", node.int("axis").unwrap_or(0)), adding()];
     Ok(vec![(0, pass.emit_with("ScatterElements", &[&zeros, &node.input[1], &result(adjoints)], attributes))])
@@ -123,7 +129,8 @@ pub(super) fn slice(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<St
     let x = &node.input[0];
     let rank = pass.rank(node, x)?;
     let given = |position: usize| node.input.get(position).filter(|input| !input.is_empty());
-    let count = given(1).and_then(|starts| pass.shapes.of(starts)).and_then(|shapes| shapes[0].first().copied());
+    let count =
+        given(1).and_then(|starts| pass.shapes.of(starts)).and_then(|shapes| shapes[0].first().copied());
     let Some(count) = count else { return Err(form(node, "the shape of its starts is not known")) };
     let axes: Vec<usize> = match given(3) {
         Some(axes) => {

@@ -29,13 +29,19 @@ pub(super) fn matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<S
 }
 
 /// Sums over the batch axes along which an operand was broadcast.
-fn sum_batches(pass: &mut Pass<'_>, node: &NodeProto, product: String, operand: &str) -> Result<String, BackwardError> {
+fn sum_batches(
+    pass: &mut Pass<'_>,
+    node: &NodeProto,
+    product: String,
+    operand: &str,
+) -> Result<String, BackwardError> {
     let (Some(from), Some(to)) = (pass.shapes.of(&node.output[0]), pass.shapes.of(operand)) else {
         return Err(form(node, "the shapes of its operands are not known"));
     };
     let (from_rank, to_rank) = (from[0].len(), to[0].len());
     let new = from_rank - to_rank;
-    let stretched = |axis: usize| axis < new || (0..2).any(|run| to[run][axis - new] == 1 && from[run][axis] != 1);
+    let stretched =
+        |axis: usize| axis < new || (0..2).any(|run| to[run][axis - new] == 1 && from[run][axis] != 1);
     let axes: Vec<i64> = (0..from_rank - 2).filter(|axis| stretched(*axis)).map(|axis| axis as i64).collect();
     if axes.is_empty() {
         return Ok(product);
@@ -65,16 +71,22 @@ pub(super) fn general_matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[
     let (a, b) = (node.input[0].as_str(), node.input[1].as_str());
     let mut found = Vec::new();
     if pass.wants(node, 0) {
-        found.push((0, match transposed_a {
-            false => product(pass, (&adjoint, false), (b, !transposed_b)),
-            true => product(pass, (b, transposed_b), (&adjoint, true)),
-        }));
+        found.push((
+            0,
+            match transposed_a {
+                false => product(pass, (&adjoint, false), (b, !transposed_b)),
+                true => product(pass, (b, transposed_b), (&adjoint, true)),
+            },
+        ));
     }
     if pass.wants(node, 1) {
-        found.push((1, match transposed_b {
-            false => product(pass, (a, !transposed_a), (&adjoint, false)),
-            true => product(pass, (&adjoint, true), (a, transposed_a)),
-        }));
+        found.push((
+            1,
+            match transposed_b {
+                false => product(pass, (a, !transposed_a), (&adjoint, false)),
+                true => product(pass, (&adjoint, true), (a, transposed_a)),
+            },
+        ));
     }
     if pass.wants(node, 2) {
         let scaled = pass.scale(&adjoint, factor("beta").into(), &node.output[0]);
