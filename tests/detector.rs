@@ -294,6 +294,61 @@ fn truncated_text_files_never_panic() {
         }
         std::fs::write(&path, whole).unwrap();
     }
+    let declared = "name = \"a\"\nthreshold = 0.25\nlong = \"truncate\"\n";
+    for end in 0..declared.len() {
+        std::fs::write(dir.path().join("detector.toml"), &declared[..end]).unwrap();
+        // A part may be a valid file of its own.
+        if let Err(message) = open(dir.path()) {
+            says(&message, &["detector.toml"]);
+        }
+    }
+}
+
+#[test]
+fn a_problem_of_several_labels_at_once_is_refused() {
+    let (dir, tiny) = model(|o| o.labels = 2);
+    let mut config = config_json(&tiny.options);
+    config["problem_type"] = "multi_label_classification".into();
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    says(&open(dir.path()).unwrap_err(), &["config.json", "problem_type", "single_label_classification"]);
+}
+
+#[test]
+fn a_single_value_may_be_named() {
+    let (dir, tiny) = model(|o| (o.labels, o.probabilities) = (1, true));
+    let mut config = config_json(&tiny.options);
+    config["id2label"] = serde_json::json!({"0": "benign", "1": "vulnerable"});
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    std::fs::write(dir.path().join("detector.toml"), "positive_label = \"vulnerable\"").unwrap();
+    assert_eq!(open(dir.path()).unwrap().info().positive_label, "vulnerable (index 1)");
+    std::fs::remove_file(dir.path().join("detector.toml")).unwrap();
+    assert_eq!(open(dir.path()).unwrap().info().positive_label, "vulnerable (index 1)");
+}
+
+/// A model that is trained anew while an editor runs must not take the server down.
+#[test]
+fn a_model_may_be_overwritten_while_it_is_in_use() {
+    if std::env::var_os("LINELENS_TEST_OVERWRITE").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_model_may_be_overwritten_while_it_is_in_use", "--nocapture"])
+            .env("LINELENS_TEST_OVERWRITE", "1")
+            .status()
+            .unwrap();
+        assert!(status.success(), "{status}");
+        return;
+    }
+    for external in [false, true] {
+        let (dir, _) = model(|o| (o.external, o.hidden, o.heads) = (external, 128, 4));
+        let mut detector = open(dir.path()).unwrap();
+        let before = detector.detect(&window(100), &Cancellation::new()).unwrap();
+        for file in ["model.onnx", "model.onnx.data"] {
+            if dir.path().join(file).exists() {
+                std::fs::write(dir.path().join(file), "").unwrap();
+            }
+        }
+        let after = detector.detect(&window(100), &Cancellation::new()).unwrap();
+        assert_eq!(before, after);
+    }
 }
 
 #[test]
