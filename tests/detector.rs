@@ -1,4 +1,5 @@
 //! Model directories, sessions and cancellation, with the real ONNX Runtime.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support {
     pub mod model;
@@ -107,6 +108,20 @@ fn attention_and_probability_equal_the_plain_mathematics() {
                 _ => unreachable!(),
             };
             assert!((detection.probability - expected).abs() < 1e-5, "{} {expected}", detection.probability);
+        }
+    }
+}
+
+#[test]
+fn weights_of_a_big_model_stay_in_its_files() {
+    for external in [false, true] {
+        let (dir, tiny) = model(|o| (o.hidden, o.heads, o.external) = (1024, 16, external));
+        assert!(tiny.bytes.len() as u64 > linelens::detector::MAPPED_FROM);
+        let mut detector = open(dir.path()).unwrap();
+        let ids = window(5);
+        let detection = detector.detect(&ids, &Cancellation::new()).unwrap();
+        for (found, expected) in detection.attention[1].iter().zip(&tiny.attention(&ids)[1]) {
+            assert!((f64::from(*found) - expected).abs() < 1e-4, "{found} {expected}");
         }
     }
 }
@@ -611,7 +626,7 @@ fn cancelling_before_during_and_after() {
         assert!(matches!(result, Err(DetectError::Cancelled)), "{result:?}");
         let late = ended.saturating_duration_since(cancelled);
         println!("a run of {whole:?}, cancelled after {wait:?}, ended {late:?} later");
-        assert!(late < Duration::from_millis(100).max(whole / 4), "{late:?} of {whole:?}");
+        assert!(late < Duration::from_millis(100).max(whole / 10), "{late:?} of {whole:?}");
     }
 
     let after = Cancellation::new();

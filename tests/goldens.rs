@@ -1,4 +1,5 @@
 //! What PyTorch says, against what linelens computes: token ids, probability and attention.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use linelens::detector::session::{Element, Feed, Provider, Runtime, Session, SessionOptions};
 use linelens::detector::{Cancellation, Detector, locate};

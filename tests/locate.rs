@@ -1,4 +1,5 @@
 //! Where the library and the model are looked for, and where not.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use linelens::detector::locate::{LocateError, Located, Surroundings, library_in, model_in};
 use std::path::{Path, PathBuf};

@@ -189,7 +189,7 @@ fn labels(value: &serde_json::Value) -> Option<Vec<String>> {
 pub(super) fn tokenizer_limit(path: &Path) -> Option<usize> {
     let object = json_object(path).ok()?;
     let limit = object.get("model_max_length")?.as_u64()?;
-    (limit >= 8 && limit <= 1 << 20).then_some(limit as usize)
+    (8..=1 << 20).contains(&limit).then_some(limit as usize)
 }
 
 fn json_object(path: &Path) -> Result<serde_json::Map<String, serde_json::Value>, DetectorError> {
