@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use support::{Client, Knobs, Setup, at, plugin, with};
 
-const URI: &str = "file:///work/unit.c";
+const URI: &str = "file:///project/unit.c";
 const UNIT: &str = "\
 #include <string.h>
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{Client, Setup, at};
 
-const URI: &str = "file:///work/unit.c";
+const URI: &str = "file:///project/unit.c";
 const UNIT: &str = "\
 #include <string.h>
 
