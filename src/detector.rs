@@ -7,24 +7,33 @@
 pub mod attribution;
 pub mod cancel;
 mod directory;
+mod folder;
+mod inputs;
 pub mod locate;
+mod positions;
 pub mod session;
 mod verdict;
 
+pub use attribution::{Attribution, AttributionError};
 pub use cancel::Cancellation;
+pub use inputs::Row;
 
-use crate::graph::attention::{self, WordEmbedding, float_output};
+use crate::graph::attention::{self, float_output};
 use crate::graph::onnx::tensor_proto::DataType;
-use crate::graph::{Graph, GraphError, Weights, int_attribute};
+use crate::graph::canonical::has_half;
+use crate::graph::{Graph, GraphError, int_attribute};
 use crate::text::ByteSpan;
 use crate::tokens::{LongPolicy, Normalize, Tokenizer, TokenizerError};
 use bytes::Bytes;
+use attribution::{Recipe, Source};
 use directory::{Config, Declaration, ModelFiles, OutputKind};
+use folder::Folder;
+use inputs::{Input, choose_output, feeds_of, ids_input, inputs};
+use positions::Positions;
 use session::{
-    Element, Feed, Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions,
+    Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions,
 };
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use verdict::Verdict;
 
@@ -73,8 +82,18 @@ pub struct Detector {
     info: DetectorInfo,
     tokenizer: Tokenizer,
     session: Session,
-    inputs: Vec<Input>,
     verdict: Verdict,
+    recipe: Recipe,
+    /// Made when a method first asks for it; a failure is remembered, too.
+    attribution: Option<Result<Box<Attribution>, AttributionError>>,
+    special: SpecialTokens,
+}
+
+/// Token ids with a meaning of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SpecialTokens {
+    pub pad: Option<u32>,
+    pub mask: Option<u32>,
 }
 
 /// A model directory that cannot be used. Every message names the file, what was expected and found, and what to do.
@@ -131,23 +150,6 @@ pub enum DetectError {
     Cancelled,
     #[error("the model could not be run: {0}")]
     Run(String),
-}
-
-/// What an input of the graph is filled with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Filling {
-    Ids,
-    Ones,
-    Zeros,
-    /// Consecutive positions from this one on.
-    Positions(i64),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Input {
-    name: String,
-    element: Element,
-    filling: Filling,
 }
 
 impl Detector {
@@ -237,7 +239,16 @@ impl Detector {
             threads: options.effective_threads(),
             positive_label: verdict.description.clone(),
         };
-        Ok(Detector { info, tokenizer, session: opened.session, inputs, verdict })
+        let special = SpecialTokens {
+            pad: tokenizer.pad_id().or(config.pad_token_id.and_then(|id| u32::try_from(id).ok())),
+            mask: tokenizer.mask_id(),
+        };
+        if !weights.copied && !has_half(&graph) {
+            graph.detach(&weights.file);
+        }
+        let source = Source { runtime: runtime.clone(), options: options.clone(), provider, folder: weights };
+        let recipe = Recipe { source, graph, inputs, ids, output, target: verdict.target(), sample: probe };
+        Ok(Detector { info, tokenizer, session: opened.session, verdict, recipe, attribution: None, special })
     }
 
     pub fn info(&self) -> &DetectorInfo {
@@ -255,13 +266,7 @@ impl Detector {
                 self.info.max_tokens
             )));
         }
-        let outputs =
-            self.session.run(&feeds_of(&self.inputs, &[Row::unpadded(ids)]), cancel).map_err(|error| {
-                match error {
-                    RunError::Cancelled => DetectError::Cancelled,
-                    RunError::Failed(reason) => DetectError::Run(reason),
-                }
-            })?;
+        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, &[Row::unpadded(ids)]), cancel)?;
         let probability = self
             .verdict
             .probability(&outputs[0].values)
@@ -286,98 +291,38 @@ impl Detector {
         }
         Ok(Detection { probability, attention })
     }
-}
 
-/// The folder that the weights lie in, after a check of all that the model refers to.
-struct Folder {
-    path: PathBuf,
-    /// Name of the ONNX file in it.
-    file: String,
-    /// The weights are in the graph, not in the files.
-    copied: bool,
-}
-
-impl Folder {
-    fn of(onnx: &Path, graph: &Graph) -> Result<Folder, DetectorError> {
-        let read = |error: std::io::Error| DetectorError::Read {
-            path: onnx.to_path_buf(),
-            reason: error.to_string(),
-        };
-        // Symbolic links are resolved first: a reference must not lead out of the folder, and the rewritten model
-        // refers to the ONNX file itself.
-        let resolved = onnx.canonicalize().map_err(read)?;
-        let unnamed = || DetectorError::Read {
-            path: onnx.to_path_buf(),
-            reason: "its name is not valid Unicode, expected one that is: rename it".to_string(),
-        };
-        let file = resolved.file_name().and_then(|name| name.to_str()).ok_or_else(unnamed)?.to_string();
-        let path = resolved.parent().ok_or_else(unnamed)?.to_path_buf();
-        for data in graph.external_data() {
-            let bad = |reason: String| DetectorError::ExternalData {
-                path: onnx.to_path_buf(),
-                tensor: data.tensor.clone(),
-                file: data.location.clone(),
-                reason,
-            };
-            let target = path
-                .join(&data.location)
-                .canonicalize()
-                .map_err(|error| bad(format!("{error}; expected it in {}: copy it there", path.display())))?;
-            if !target.starts_with(&path) {
-                return Err(bad(format!(
-                    "it leads to {}, expected a file inside {}: copy the file there in place of the link",
-                    target.display(),
-                    path.display()
-                )));
-            }
-            let size = std::fs::metadata(&target).map_err(|error| bad(error.to_string()))?.len();
-            let end = data.offset + data.length;
-            if end > size {
-                return Err(bad(format!(
-                    "expected at least {end} bytes (offset {}, length {}), found {size}: copy the file again",
-                    data.offset, data.length
-                )));
-            }
+    /// P(vulnerable) of several inputs of equal length, in one run.
+    pub fn probabilities(&mut self, rows: &[Vec<u32>], cancel: &Cancellation) -> Result<Vec<f64>, DetectError> {
+        let rows: Vec<Row> = rows.iter().map(|ids| Row::unpadded(ids)).collect();
+        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, &rows), cancel)?;
+        let values = &outputs[0].values;
+        let found: Result<Vec<f64>, String> =
+            values.chunks(self.verdict.labels).map(|row| self.verdict.probability(row)).collect();
+        match found {
+            Ok(found) if found.len() == rows.len() => Ok(found),
+            Ok(found) => Err(DetectError::Run(format!("expected {} verdicts, found {}", rows.len(), found.len()))),
+            Err(reason) => Err(DetectError::Run(format!("the model's output: {reason}"))),
         }
-        Ok(Folder { path, file, copied: false })
     }
 
-    /// Reads all external data into the graph.
-    fn copy_into(&mut self, graph: &mut Graph) -> Result<(), DetectorError> {
-        let path = self.path.join(&self.file);
-        let mut files: HashMap<String, Bytes> = HashMap::new();
-        for data in graph.external_data() {
-            let bytes = match files.get(&data.location) {
-                Some(bytes) => bytes.clone(),
-                None => {
-                    let bytes =
-                        Bytes::from(std::fs::read(self.path.join(&data.location)).map_err(|error| {
-                            DetectorError::ExternalData {
-                                path: path.clone(),
-                                tensor: data.tensor.clone(),
-                                file: data.location.clone(),
-                                reason: error.to_string(),
-                            }
-                        })?);
-                    files.insert(data.location.clone(), bytes.clone());
-                    bytes
-                }
-            };
-            let range = usize::try_from(data.offset).ok().zip(usize::try_from(data.length).ok());
-            let raw = range
-                .and_then(|(offset, length)| Some((offset, offset.checked_add(length)?)))
-                .filter(|&(_, end)| end <= bytes.len())
-                .map_or_else(Bytes::new, |(offset, end)| bytes.slice(offset..end));
-            graph
-                .set_data(&data, raw)
-                .map_err(|source| DetectorError::Graph { path: path.clone(), source })?;
-        }
-        self.copied = true;
-        Ok(())
+    /// The model as a function that can be differentiated, or why it is none.
+    pub fn attribution(&mut self) -> Result<&mut Attribution, AttributionError> {
+        let made = self.attribution.get_or_insert_with(|| Attribution::new(&self.recipe).map(Box::new));
+        made.as_deref_mut().map_err(|error| error.clone())
     }
 
-    fn weights(&self) -> Weights<'_> {
-        if self.copied { Weights::Inline } else { Weights::InFile(&self.file) }
+    pub fn special_tokens(&self) -> SpecialTokens {
+        self.special
+    }
+}
+
+impl From<RunError> for DetectError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Cancelled => DetectError::Cancelled,
+            RunError::Failed(reason) => DetectError::Run(reason),
+        }
     }
 }
 
@@ -495,182 +440,6 @@ fn check_attention(outputs: &[Output], n: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// A function as token ids, padded where it is shorter than others of its batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    pub ids: Vec<u32>,
-    /// How many of the ids are no padding; the attention mask hides the others.
-    pub real: usize,
-}
-
-impl Row {
-    pub fn unpadded(ids: &[u32]) -> Row {
-        Row { ids: ids.to_vec(), real: ids.len() }
-    }
-}
-
-/// Inputs of a run over several functions; their rows are equally long.
-fn feeds_of<'a>(inputs: &'a [Input], rows: &[Row]) -> Vec<Feed<'a>> {
-    let tokens = rows.first().map_or(0, |row| row.ids.len());
-    let of_rows = |of: &dyn Fn(&Row, usize) -> f64| {
-        rows.iter().flat_map(|row| (0..tokens).map(|place| of(row, place)).collect::<Vec<_>>()).collect()
-    };
-    let feed = |input: &'a Input| Feed {
-        name: &input.name,
-        element: &input.element,
-        shape: vec![rows.len(), tokens],
-        values: match input.filling {
-            Filling::Ids => of_rows(&|row, place| f64::from(row.ids[place])),
-            Filling::Ones => of_rows(&|row, place| if place < row.real { 1.0 } else { 0.0 }),
-            Filling::Zeros => of_rows(&|_, _| 0.0),
-            Filling::Positions(first) => of_rows(&|_, place| (first + place as i64) as f64),
-        },
-    };
-    inputs.iter().map(feed).collect()
-}
-
-/// The input that holds the token ids: the one named input_ids, else the only one of integers `[batch, tokens]` whose
-/// name does not say that it is something else.
-fn ids_input(graph: &Graph) -> Result<String, String> {
-    let names: Vec<&str> = graph.inputs().map(|input| input.name()).collect();
-    if names.contains(&"input_ids") {
-        return Ok("input_ids".to_string());
-    }
-    let found: Vec<&str> = graph
-        .inputs()
-        .filter(|input| {
-            let name = input.name().to_lowercase();
-            !["mask", "type", "segment", "position", "decoder"].iter().any(|word| name.contains(word))
-        })
-        .filter(|input| match input.tensor_type() {
-            Some((DataType::Int64 | DataType::Int32, dimensions)) => dimensions.is_none_or(|d| d.len() == 2),
-            _ => false,
-        })
-        .map(|input| input.name())
-        .collect();
-    match found.as_slice() {
-        [only] => Ok(only.to_string()),
-        _ => Err(format!(
-            "expected an input named input_ids, or exactly one other of integers [batch, tokens], found {} such among the inputs {}",
-            found.len(),
-            names.join(", ")
-        )),
-    }
-}
-
-fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<Input>, String> {
-    let mut inputs = Vec::new();
-    for input in graph.inputs() {
-        let name = input.name();
-        let lower = name.to_lowercase();
-        let filling = if name == ids {
-            Filling::Ids
-        } else if lower.starts_with("decoder") {
-            return Err(format!(
-                "input \"{name}\" belongs to a decoder, expected a classifier that needs the code only: export the model with the decoder's input computed inside the graph"
-            ));
-        } else if lower.contains("mask") && !lower.contains("global") {
-            Filling::Ones
-        } else if lower.contains("type") || lower.contains("segment") {
-            Filling::Zeros
-        } else if lower.contains("position") {
-            match (config.is_roberta(), config.model_type.as_deref()) {
-                // Padding's own position comes first.
-                (true, _) => Filling::Positions(config.pad_token_id.unwrap_or(1) + 1),
-                (
-                    false,
-                    Some("bert" | "electra" | "albert" | "distilbert" | "deberta" | "deberta-v2" | "gpt2"),
-                ) => Filling::Positions(0),
-                _ => {
-                    return Err(format!(
-                        "input \"{name}\" asks for positions, and config.json names no model_type that says where they start: export the model without this input"
-                    ));
-                }
-            }
-        } else {
-            return Err(format!(
-                "input \"{name}\" is unknown, expected only token ids (\"{ids}\"), attention_mask, token_type_ids and position_ids: export the model without it"
-            ));
-        };
-        let (element, dimensions) = match input.tensor_type() {
-            Some((DataType::Int64, dimensions)) => (Element::Int64, dimensions),
-            Some((DataType::Int32, dimensions)) => (Element::Int32, dimensions),
-            Some((DataType::Bool, dimensions)) if filling == Filling::Ones => (Element::Bool, dimensions),
-            Some((DataType::Float, dimensions)) if filling == Filling::Ones => (Element::Float, dimensions),
-            other => {
-                let found = other.map_or("no tensor".to_string(), |(t, _)| t.as_str_name().to_lowercase());
-                return Err(format!("input \"{name}\": expected int64 or int32, found {found}"));
-            }
-        };
-        if let Some(dimensions) = dimensions {
-            match dimensions.as_slice() {
-                &[batch, tokens] => {
-                    if let Some(batch) = batch.filter(|&batch| batch != 1) {
-                        return Err(format!(
-                            "input \"{name}\": expected a batch of any size, found the fixed size {batch}: export the model with dynamic axes"
-                        ));
-                    }
-                    if let Some(tokens) = tokens {
-                        return Err(format!(
-                            "input \"{name}\": expected any number of tokens, found the fixed number {tokens}: export the model with dynamic axes"
-                        ));
-                    }
-                }
-                other => {
-                    return Err(format!(
-                        "input \"{name}\": expected the shape [batch, tokens], found {} dimensions",
-                        other.len()
-                    ));
-                }
-            }
-        }
-        inputs.push(Input { name: name.to_string(), element, filling });
-    }
-    Ok(inputs)
-}
-
-/// The output that holds the verdict.
-fn choose_output(graph: &Graph, declared: Option<&str>) -> Result<String, String> {
-    let all = || {
-        let describe = |output: &crate::graph::onnx::ValueInfoProto| match output.tensor_type() {
-            Some((_, Some(dimensions))) => format!("{} ({} dimensions)", output.name(), dimensions.len()),
-            _ => output.name().to_string(),
-        };
-        graph.outputs().iter().map(describe).collect::<Vec<_>>().join(", ")
-    };
-    if let Some(name) = declared {
-        return match graph.outputs().iter().any(|output| output.name() == name) {
-            true => Ok(name.to_string()),
-            false => {
-                Err(format!("detector.toml: logits: expected one of the outputs {}, found \"{name}\"", all()))
-            }
-        };
-    }
-    if graph.outputs().iter().any(|output| output.name() == "logits") {
-        return Ok("logits".to_string());
-    }
-    let usable: Vec<&str> = graph
-        .outputs()
-        .iter()
-        .filter(|output| match output.tensor_type() {
-            Some((data_type, dimensions)) => {
-                let float = matches!(data_type, DataType::Float | DataType::Float16 | DataType::Double);
-                float && dimensions.is_none_or(|d| matches!(d.len(), 1 | 2))
-            }
-            None => true,
-        })
-        .map(|output| output.name())
-        .collect();
-    match usable.as_slice() {
-        [only] => Ok(only.to_string()),
-        _ => Err(format!(
-            "expected an output named logits or exactly one of floats [batch, labels], found {} such among the outputs {}; name it with logits = \"…\" in detector.toml",
-            usable.len(),
-            all()
-        )),
-    }
-}
-
 /// The number of labels, from the verdict of a trial run.
 fn labels_of(output: &Output) -> Result<usize, String> {
     match output.shape.as_slice() {
@@ -679,61 +448,6 @@ fn labels_of(output: &Output) -> Result<usize, String> {
         other => Err(format!(
             "the output has the shape {other:?} for one function, expected [1, labels] or [1]; name another output with logits = \"…\" in detector.toml"
         )),
-    }
-}
-
-/// What limits the number of tokens.
-struct Positions {
-    table: Option<(String, i64)>,
-    /// Positions that come before the first token's.
-    before: usize,
-}
-
-impl Positions {
-    fn of(graph: &Graph, config: &Config, words: Option<&WordEmbedding>) -> Positions {
-        // A shorter table is one of token types or of relative distances.
-        let table =
-            words.and_then(|words| attention::position_table(graph, words)).filter(|(_, rows)| *rows >= 32);
-        let padding = usize::try_from(config.pad_token_id.unwrap_or(1)).unwrap_or(1);
-        Positions { table, before: if config.is_roberta() { padding + 1 } else { 0 } }
-    }
-
-    fn max_tokens(
-        &self,
-        files: &ModelFiles,
-        declared: &Declaration,
-        config: &Config,
-        tokenizer: Option<usize>,
-    ) -> Result<usize, DetectorError> {
-        let of_config = config.max_positions.map(|n| n.saturating_sub(self.before));
-        let (tokens, source) = match (declared.max_tokens, of_config, tokenizer) {
-            (Some(tokens), ..) => (tokens, "max_tokens of detector.toml"),
-            (_, Some(tokens), _) => (tokens, "the positions of config.json"),
-            (_, _, Some(tokens)) => (tokens, "model_max_length of tokenizer_config.json"),
-            // Without a hint, what nearly all encoders take, or what the table has.
-            _ => (self.usable().map_or(512, |usable| usable.min(512)), "the default"),
-        };
-        if let (Some((table, rows)), Some(usable)) = (&self.table, self.usable())
-            && tokens > usable
-        {
-            return Err(DetectorError::Model {
-                path: files.onnx.clone(),
-                reason: format!(
-                    "tensor \"{table}\" has {rows} positions, of which {usable} are for tokens, expected at least {tokens} ({source}); set max_tokens = {usable} in detector.toml"
-                ),
-            });
-        }
-        if tokens < 8 {
-            return Err(DetectorError::Model {
-                path: files.onnx.clone(),
-                reason: format!("expected room for at least 8 tokens, found {tokens} ({source})"),
-            });
-        }
-        Ok(tokens)
-    }
-
-    fn usable(&self) -> Option<usize> {
-        self.table.as_ref().map(|(_, rows)| usize::try_from(*rows).unwrap_or(0).saturating_sub(self.before))
     }
 }
 

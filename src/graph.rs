@@ -327,6 +327,21 @@ impl Graph {
             self.append(node);
         }
     }
+    /// Lets go of the bytes that the graph was read from: big initializers become references into the file of this
+    /// name, which holds them.
+    pub fn detach(&mut self, file: &str) {
+        let mut initializers = std::mem::take(&mut self.graph.initializer);
+        for tensor in &mut initializers {
+            self.refer_to_source(tensor, file);
+        }
+        self.graph.initializer = initializers;
+        let of_nodes = self.graph.node.iter_mut().flat_map(|node| &mut node.attribute).filter_map(|a| a.t.as_mut());
+        for tensor in self.graph.initializer.iter_mut().chain(of_nodes) {
+            // A slice would keep all of the bytes.
+            tensor.raw_data = tensor.raw_data.take().map(|raw| Bytes::copy_from_slice(&raw));
+        }
+        self.source = Bytes::new();
+    }
     /// Puts the bytes of an initializer whose data is external into the graph itself.
     pub fn set_data(&mut self, external: &ExternalData, raw: Bytes) -> Result<(), GraphError> {
         if raw.len() as u64 != external.length {

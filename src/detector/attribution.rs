@@ -2,18 +2,17 @@
 
 use super::cancel::Cancellation;
 use super::directory::Config;
-use super::session::{
-    Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions,
-};
-use super::{Input, Row, feeds_of};
+use super::folder::Folder;
+use super::inputs::{Input, Row, choose_output, feeds_of, ids_input, inputs};
+use super::session::{Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions};
+use crate::graph::Graph;
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
 use crate::graph::canonical::canonicalize;
 use crate::graph::shapes::Shapes;
 use crate::graph::structure::Structure;
-use crate::graph::{Graph, Weights};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A graph that is derived from the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,14 +52,49 @@ impl From<RunError> for AttributionError {
 
 /// Where sessions come from.
 #[derive(Clone, Debug)]
-pub struct Source {
-    pub runtime: Runtime,
-    pub options: SessionOptions,
-    pub provider: Provider,
-    /// Where the weights lie.
-    pub folder: PathBuf,
-    /// The ONNX file in it that the graph was read from.
-    pub file: String,
+pub(super) struct Source {
+    pub(super) runtime: Runtime,
+    pub(super) options: SessionOptions,
+    pub(super) provider: Provider,
+    pub(super) folder: Folder,
+}
+
+impl Source {
+    fn open(&self, graph: &Graph, provider: Provider, preparation: Preparation) -> Result<Session, String> {
+        let model = graph.write(self.folder.weights());
+        Session::open(&self.runtime, &model, &self.folder.path, provider, &self.options, preparation)
+    }
+}
+
+/// What an [`Attribution`] is made of.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    pub(super) source: Source,
+    pub(super) graph: Graph,
+    pub(super) inputs: Vec<Input>,
+    /// The input of token ids.
+    pub(super) ids: String,
+    /// The output that holds the verdict.
+    pub(super) output: String,
+    pub(super) target: Target,
+    /// A valid input, from which the trial runs make theirs.
+    pub(super) sample: Vec<u32>,
+}
+
+impl Recipe {
+    fn probe(&self, graph: &Graph) -> Result<Shapes, AttributionError> {
+        let run = |everything: &Graph, (batch, tokens): (usize, usize)| {
+            // On the CPU, whatever the model runs on: it holds every intermediate result.
+            let mut session = self.source.open(everything, Provider::Cpu, Preparation::AsIs)?;
+            let rows = vec![Row::unpadded(&stretched(&self.sample, tokens)); batch];
+            session.probe(&feeds_of(&self.inputs, &rows)).map_err(|error| error.to_string())
+        };
+        Shapes::probe(graph, run).map_err(unavailable)
+    }
+}
+
+fn unavailable(reason: impl ToString) -> AttributionError {
+    AttributionError::Unavailable(reason.to_string())
 }
 
 /// The model as a function that can be differentiated.
@@ -76,59 +110,48 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// `ids` and `output` name the input of token ids and the verdict; `sample` is a valid input of at least three
-    /// tokens, from which the trial runs make theirs.
-    pub(super) fn new(
-        source: Source,
-        graph: &Graph,
-        inputs: &[Input],
-        (ids, output): (&str, &str),
-        target: Target,
-        sample: &[u32],
-    ) -> Result<Attribution, AttributionError> {
-        let unavailable = |reason: String| AttributionError::Unavailable(reason);
-        let probe = |graph: &Graph| {
-            Shapes::probe(graph, |everything, (batch, tokens)| {
-                let model = everything.write(Weights::InFile(&source.file));
-                let cpu = SessionOptions {
-                    provider: super::session::ProviderChoice::Cpu,
-                    ..source.options.clone()
-                };
-                let mut session = Session::open(
-                    &source.runtime,
-                    &model,
-                    &source.folder,
-                    Provider::Cpu,
-                    &cpu,
-                    Preparation::AsIs,
-                )?;
-                let rows = vec![Row::unpadded(&stretched(sample, tokens)); batch];
-                session.probe(&feeds_of(inputs, &rows)).map_err(|error| error.to_string())
-            })
-        };
+    pub(super) fn new(recipe: &Recipe) -> Result<Attribution, AttributionError> {
         // The widths that expanding an Attention operator asks for are those of the graph as it was exported.
-        let before = if graph.nodes().iter().any(|node| node.is("Attention")) {
-            Some(probe(graph).map_err(|error| unavailable(error.to_string()))?)
-        } else {
-            None
-        };
+        let has_attention = recipe.graph.nodes().iter().any(|node| node.is("Attention"));
+        let before = has_attention.then(|| recipe.probe(&recipe.graph)).transpose()?;
         let width = |tensor: &str| {
             let shapes = before.as_ref()?;
             shapes.fixed_size(tensor, shapes.rank(tensor)?.checked_sub(1)?)
         };
-        let graph = canonicalize(graph, width).map_err(|error| unavailable(error.to_string()))?;
-        let shapes = probe(&graph).map_err(|error| unavailable(error.to_string()))?;
-        let structure =
-            Structure::find(&graph, &shapes, ids, output).map_err(|error| unavailable(error.to_string()))?;
+        let graph = canonicalize(&recipe.graph, width).map_err(unavailable)?;
+        let shapes = recipe.probe(&graph)?;
+        let structure = Structure::find(&graph, &shapes, &recipe.ids, &recipe.output).map_err(unavailable)?;
         Ok(Attribution {
-            source,
-            inputs: inputs.to_vec(),
+            source: recipe.source.clone(),
+            inputs: recipe.inputs.clone(),
             graph,
             shapes,
             structure,
-            target,
+            target: recipe.target.clone(),
             sessions: HashMap::new(),
         })
+    }
+
+    /// Differentiates an ONNX file by itself, without a model directory.
+    pub fn of_file(
+        runtime: &Runtime,
+        options: &SessionOptions,
+        onnx: &Path,
+        target: Target,
+        sample: &[u32],
+    ) -> Result<Attribution, AttributionError> {
+        let bytes = std::fs::read(onnx).map_err(unavailable)?;
+        let graph = Graph::read(bytes.into()).map_err(unavailable)?;
+        let folder = Folder::of(onnx, &graph).map_err(unavailable)?;
+        let ids = ids_input(&graph).map_err(unavailable)?;
+        let inputs = inputs(&graph, &ids, &Config::default()).map_err(unavailable)?;
+        let output = choose_output(&graph, None).map_err(unavailable)?;
+        let source = Source { runtime: runtime.clone(), options: options.clone(), provider: Provider::Cpu, folder };
+        Attribution::new(&Recipe { source, graph, inputs, ids, output, target, sample: sample.to_vec() })
+    }
+
+    pub fn structure(&self) -> &Structure {
+        &self.structure
     }
 
     /// The derived graph by itself.
@@ -142,40 +165,7 @@ impl Attribution {
                 attribution::integrated_gradients(graph, shapes, structure, target)
             }
         }
-        .map_err(|error| AttributionError::Unavailable(error.to_string()))
-    }
-
-    /// Differentiates an ONNX file by itself, without a model directory.
-    pub fn of_file(
-        runtime: &Runtime,
-        options: &SessionOptions,
-        onnx: &Path,
-        target: Target,
-        sample: &[u32],
-    ) -> Result<Attribution, AttributionError> {
-        let unavailable =
-            |reason: String| AttributionError::Unavailable(format!("{}: {reason}", onnx.display()));
-        let bytes = std::fs::read(onnx).map_err(|error| unavailable(error.to_string()))?;
-        let graph = Graph::read(bytes.into()).map_err(|error| unavailable(error.to_string()))?;
-        let ids = super::ids_input(&graph).map_err(unavailable)?;
-        let inputs = super::inputs(&graph, &ids, &Config::default()).map_err(unavailable)?;
-        let output = super::choose_output(&graph, None).map_err(unavailable)?;
-        let (Some(folder), Some(file)) = (onnx.parent(), onnx.file_name().and_then(|name| name.to_str()))
-        else {
-            return Err(unavailable("expected a file name of valid Unicode".to_string()));
-        };
-        let source = Source {
-            runtime: runtime.clone(),
-            options: options.clone(),
-            provider: Provider::Cpu,
-            folder: folder.to_path_buf(),
-            file: file.to_string(),
-        };
-        Attribution::new(source, &graph, &inputs, (&ids, &output), target, sample)
-    }
-
-    pub fn structure(&self) -> &Structure {
-        &self.structure
+        .map_err(unavailable)
     }
 
     /// Gradient × input by the given rules, of the margin, for each of `rows`, which are equally long.
@@ -273,10 +263,8 @@ impl Attribution {
     }
 
     fn open(&self, derivation: Derivation) -> Result<Session, AttributionError> {
-        let Source { runtime, options, provider, folder, file } = &self.source;
-        let model = self.derive(derivation)?.write(Weights::InFile(file));
-        Session::open(runtime, &model, folder, *provider, options, Preparation::Optimized)
-            .map_err(AttributionError::Run)
+        let graph = self.derive(derivation)?;
+        self.source.open(&graph, self.source.provider, Preparation::Optimized).map_err(AttributionError::Run)
     }
 }
 

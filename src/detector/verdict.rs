@@ -1,6 +1,7 @@
 //! From the numbers of a model's output to P(vulnerable).
 
 use super::directory::{Label, OutputKind};
+use crate::graph::attribution::Target;
 
 /// How the values of one output row give the probability.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,6 +153,12 @@ impl Verdict {
         let description =
             format!("all but {}", good.iter().map(|&i| label(i)).collect::<Vec<_>>().join(", "));
         verdict(good, true, description)
+    }
+
+    /// The labels that mean "vulnerable".
+    pub(super) fn target(&self) -> Target {
+        let listed = |label: &usize| self.indices.contains(label);
+        Target { vulnerable: (0..self.labels).filter(|label| listed(label) != self.complement).collect() }
     }
 
     /// P(vulnerable) of one row. The error says what is wrong with the row.

@@ -1,0 +1,62 @@
+//! How many tokens a model takes.
+
+use super::DetectorError;
+use super::directory::{Config, Declaration, ModelFiles};
+use crate::graph::Graph;
+use crate::graph::attention::{self, WordEmbedding};
+
+/// What limits the number of tokens.
+pub(super) struct Positions {
+    table: Option<(String, i64)>,
+    /// Positions that come before the first token's.
+    before: usize,
+}
+
+impl Positions {
+    pub(super) fn of(graph: &Graph, config: &Config, words: Option<&WordEmbedding>) -> Positions {
+        // A shorter table is one of token types or of relative distances.
+        let table =
+            words.and_then(|words| attention::position_table(graph, words)).filter(|(_, rows)| *rows >= 32);
+        let padding = usize::try_from(config.pad_token_id.unwrap_or(1)).unwrap_or(1);
+        Positions { table, before: if config.is_roberta() { padding + 1 } else { 0 } }
+    }
+
+    pub(super) fn max_tokens(
+        &self,
+        files: &ModelFiles,
+        declared: &Declaration,
+        config: &Config,
+        tokenizer: Option<usize>,
+    ) -> Result<usize, DetectorError> {
+        let of_config = config.max_positions.map(|n| n.saturating_sub(self.before));
+        let (tokens, source) = match (declared.max_tokens, of_config, tokenizer) {
+            (Some(tokens), ..) => (tokens, "max_tokens of detector.toml"),
+            (_, Some(tokens), _) => (tokens, "the positions of config.json"),
+            (_, _, Some(tokens)) => (tokens, "model_max_length of tokenizer_config.json"),
+            // Without a hint, what nearly all encoders take, or what the table has.
+            _ => (self.usable().map_or(512, |usable| usable.min(512)), "the default"),
+        };
+        if let (Some((table, rows)), Some(usable)) = (&self.table, self.usable())
+            && tokens > usable
+        {
+            return Err(DetectorError::Model {
+                path: files.onnx.clone(),
+                reason: format!(
+                    "tensor \"{table}\" has {rows} positions, of which {usable} are for tokens, expected at least {tokens} ({source}); set max_tokens = {usable} in detector.toml"
+                ),
+            });
+        }
+        if tokens < 8 {
+            return Err(DetectorError::Model {
+                path: files.onnx.clone(),
+                reason: format!("expected room for at least 8 tokens, found {tokens} ({source})"),
+            });
+        }
+        Ok(tokens)
+    }
+
+    fn usable(&self) -> Option<usize> {
+        self.table.as_ref().map(|(_, rows)| usize::try_from(*rows).unwrap_or(0).saturating_sub(self.before))
+    }
+}
+
