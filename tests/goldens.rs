@@ -6,6 +6,7 @@ use linelens::detector::{Cancellation, Detector, locate};
 use linelens::graph::attention::{self, float_output};
 use linelens::graph::{Graph, Weights};
 use linelens::text::ByteSpan;
+use linelens::tokens::Normalize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -48,6 +49,14 @@ fn the_built_in_detector() {
     );
     let (normalize, max_tokens, long) =
         (detector.info().normalize, detector.info().max_tokens, detector.info().long);
+    // The tokenizer by itself: two fixed texts, one with special tokens written out in it.
+    for key in ["fingerprint", "special_tokens_as_text"] {
+        let text = golden[key]["text"].as_str().unwrap();
+        let (span, ids) = (ByteSpan::new(0, text.len()), numbers(&golden[key]["ids"]));
+        let encoding = detector.tokenizer().encode(text, span, Normalize::None, max_tokens, long).unwrap();
+        let found: Vec<f64> = encoding.windows[0].ids.iter().map(|&id| f64::from(id)).collect();
+        assert_eq!(found, ids, "{key}");
+    }
     for function in golden["functions"].as_array().unwrap() {
         let file = function["file"].as_str().unwrap();
         let text = std::fs::read_to_string(goldens.join(file)).unwrap();
