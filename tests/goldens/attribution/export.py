@@ -17,16 +17,16 @@ DIMENSIONS = {0: "batch", 1: "sequence"}
 
 @contextlib.contextmanager
 def tuple_outputs(model):
-    """Hugging Face models give a tuple while they are traced."""
-    configs = [m.config for m in model.modules() if hasattr(m, "config") and hasattr(m.config, "return_dict")]
-    top = [c for c in configs[:1] if hasattr(model, "config")]
-    for config in top:
-        config.return_dict = False
+    """Hugging Face models give a tuple while they are traced; the wrappers of tiny.py always give a tensor."""
+    config = getattr(model, "config", None)
+    if config is None:
+        yield
+        return
+    config.return_dict = False
     try:
         yield
     finally:
-        for config in top:
-            config.return_dict = True
+        config.return_dict = True
 
 
 def sample(subject, batch=2, length=9):

@@ -27,6 +27,7 @@ import tiny
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS, VALUES = HERE / "models", HERE / "values"
+PADDED = ("roberta", "codebert", "linevul", "codet5", "bert", "mpnet")      # subjects with `as_if_padded`
 NAMES_KEPT = ("roberta-dynamo",)        # the others get numbered tensors, to stay below 1 MB
 
 # subject → (how to build it, [(file, exporter, opset, attention)])
@@ -34,7 +35,7 @@ SUBJECTS = {
     "roberta": (tiny.roberta, [
         ("roberta-torchscript-14-eager", "torchscript", 14, "eager"), ("roberta-torchscript-17-eager", "torchscript", 17, "eager"),
         ("roberta-torchscript-20-eager", "torchscript", 20, "eager"), ("roberta-torchscript-17-sdpa", "torchscript", 17, "sdpa"),
-        ("roberta-dynamo-18-eager", "dynamo", 18, "eager"), ("roberta-optimum-17-sdpa", "optimum", 17, "eager"),
+        ("roberta-dynamo-18-eager", "dynamo", 18, "eager"), ("roberta-optimum-17-sdpa", "optimum", 17, "sdpa"),
         ("roberta-ortbasic-17-eager", "ort-basic", 17, "eager"), ("roberta-ortfused-17-eager", "ort-fused", 17, "eager"),
         ("roberta-dynamo-23-sdpa", "dynamo-newer", 23, "sdpa")]),
     "codebert": (tiny.codebert, [("codebert-torchscript-17-sdpa", "torchscript", 17, "sdpa")]),
@@ -145,9 +146,6 @@ def values_of(subject, key, files):
             if value is not None:
                 worst[what] = max(worst.get(what, 0.0), value)
     return {**describe(subject, files), "float32_noise": {k: float(f"{v:.2g}") for k, v in worst.items()}, "cases": entries}
-
-
-PADDED = ("roberta", "codebert", "linevul", "codet5")
 
 
 def values_of_dynamic_int8(subject, files):

@@ -67,7 +67,8 @@ def seed_weights(model, name, std=0.35, embedding_std=0.6, head_gain=1.0, head_b
     return model
 
 
-def plain(config):
+def without_cache(config):
+    """No cache of keys and values among the outputs."""
     config.use_cache = False
     return config
 
@@ -84,7 +85,7 @@ def of_hugging_face(name, model, **more):
 
 
 def roberta_config(labels=2, attention="eager"):
-    return plain(transformers.RobertaConfig(
+    return without_cache(transformers.RobertaConfig(
         vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=FFN,
         max_position_embeddings=POSITIONS, type_vocab_size=1, num_labels=labels, pad_token_id=1, bos_token_id=0,
         eos_token_id=2, attn_implementation=attention))
@@ -105,15 +106,11 @@ def rounded_to_half(subject):
     return subject
 
 
-class Custom(nn.Module):
-    """An exported wrapper: `forward` gives what the published model gives, `logits` the value before its last activation."""
+class CodeXGlueDefect(nn.Module):
+    """The published CodeBERT defect detector: a one-label RoBERTa classifier, its probability sigmoid(logit).
 
-    def attentions(self, **inputs):
-        raise NotImplementedError
-
-
-class CodeXGlueDefect(Custom):
-    """The published CodeBERT defect detector: a one-label RoBERTa classifier, its probability sigmoid(logit)."""
+    As in the other wrappers, `forward` gives what the published model gives, `logits` the value before its last activation.
+    """
 
     def __init__(self, attention="eager"):
         super().__init__()
@@ -150,7 +147,7 @@ class LineVulHead(nn.Module):
         return self.out_proj(self.dropout(torch.tanh(self.dense(x))))
 
 
-class LineVul(Custom):
+class LineVul(nn.Module):
     """The LineVul detector: RoBERTa without pooler, its own head, the softmax inside the model."""
 
     def __init__(self, attention="eager"):
@@ -176,14 +173,14 @@ def linevul(attention="eager"):
 
 
 def t5_config(act, attention="eager", labels=2):
-    return plain(transformers.T5Config(
+    return without_cache(transformers.T5Config(
         vocab_size=VOCAB, d_model=HIDDEN, d_kv=HIDDEN // HEADS, d_ff=FFN, num_layers=LAYERS, num_decoder_layers=LAYERS,
         num_heads=HEADS, relative_attention_num_buckets=8, relative_attention_max_distance=20, feed_forward_proj=act,
         pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=0, num_labels=labels,
         attn_implementation=attention))
 
 
-class CodeT5Defect(Custom):
+class CodeT5Defect(nn.Module):
     """The CodeT5 defect detector: the decoder reads the shifted input; its last hidden state at the last </s> is classified.
 
     `pick="mask"` selects with a boolean mask, as published (the mask of the inputs is derived inside, only
@@ -254,7 +251,7 @@ def t5seqcls():
 
 
 def bert(inputs=("input_ids", "attention_mask")):
-    model = transformers.BertForSequenceClassification(plain(transformers.BertConfig(
+    model = transformers.BertForSequenceClassification(without_cache(transformers.BertConfig(
         vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=FFN,
         max_position_embeddings=POSITIONS, num_labels=2, pad_token_id=0, attn_implementation="eager")))
     return of_hugging_face("bert", seed_weights(model, "bert", head_gain=3.5, head_bias=-1.8), ids=BERT_IDS, inputs=inputs,
@@ -263,7 +260,7 @@ def bert(inputs=("input_ids", "attention_mask")):
 
 
 def distilbert():
-    model = transformers.DistilBertForSequenceClassification(plain(transformers.DistilBertConfig(
+    model = transformers.DistilBertForSequenceClassification(without_cache(transformers.DistilBertConfig(
         vocab_size=VOCAB, dim=HIDDEN, n_layers=LAYERS, n_heads=HEADS, hidden_dim=FFN, max_position_embeddings=POSITIONS,
         num_labels=2, pad_token_id=0, attn_implementation="eager")))
     return of_hugging_face("distilbert", seed_weights(model, "distilbert", head_gain=0.8, head_bias=2.4), ids=BERT_IDS,
@@ -272,7 +269,7 @@ def distilbert():
 
 
 def electra():
-    model = transformers.ElectraForSequenceClassification(plain(transformers.ElectraConfig(
+    model = transformers.ElectraForSequenceClassification(without_cache(transformers.ElectraConfig(
         vocab_size=VOCAB, embedding_size=8, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
         intermediate_size=FFN, max_position_embeddings=POSITIONS, num_labels=2, pad_token_id=0, attn_implementation="eager")))
     return of_hugging_face("electra", seed_weights(model, "electra", head_gain=4.0, head_bias=-8.5), ids=BERT_IDS,
@@ -281,7 +278,7 @@ def electra():
 
 
 def mpnet():
-    model = transformers.MPNetForSequenceClassification(plain(transformers.MPNetConfig(
+    model = transformers.MPNetForSequenceClassification(without_cache(transformers.MPNetConfig(
         vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=FFN,
         max_position_embeddings=POSITIONS, num_labels=2, pad_token_id=1, bos_token_id=0,
         eos_token_id=2, attn_implementation="eager")))
@@ -291,7 +288,7 @@ def mpnet():
 
 
 def deberta():
-    model = transformers.DebertaV2ForSequenceClassification(plain(transformers.DebertaV2Config(
+    model = transformers.DebertaV2ForSequenceClassification(without_cache(transformers.DebertaV2Config(
         vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=FFN,
         max_position_embeddings=POSITIONS, type_vocab_size=0, relative_attention=True, position_biased_input=False,
         pos_att_type=["p2c", "c2p"], position_buckets=8, share_att_key=True, norm_rel_ebd="layer_norm", num_labels=2,
@@ -302,7 +299,7 @@ def deberta():
 
 
 def modernbert():
-    model = transformers.ModernBertForSequenceClassification(plain(transformers.ModernBertConfig(
+    model = transformers.ModernBertForSequenceClassification(without_cache(transformers.ModernBertConfig(
         vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=FFN,
         max_position_embeddings=POSITIONS, local_attention=8, global_attn_every_n_layers=2, num_labels=2, pad_token_id=0,
         bos_token_id=2, cls_token_id=2, eos_token_id=3, sep_token_id=3, reference_compile=False, attn_implementation="eager")))
@@ -312,7 +309,7 @@ def modernbert():
 
 
 def gpt2():
-    model = transformers.GPT2ForSequenceClassification(plain(transformers.GPT2Config(
+    model = transformers.GPT2ForSequenceClassification(without_cache(transformers.GPT2Config(
         vocab_size=VOCAB, n_embd=HIDDEN, n_layer=LAYERS, n_head=HEADS, n_inner=FFN, n_positions=POSITIONS, num_labels=2,
         pad_token_id=0, bos_token_id=4, eos_token_id=3, attn_implementation="eager")))
     return of_hugging_face("gpt2", seed_weights(model, "gpt2", head_gain=0.9), ids=GPT_IDS, word=model.transformer.wte,
@@ -321,7 +318,7 @@ def gpt2():
 
 
 def qwen2():
-    model = transformers.Qwen2ForSequenceClassification(plain(transformers.Qwen2Config(
+    model = transformers.Qwen2ForSequenceClassification(without_cache(transformers.Qwen2Config(
         vocab_size=VOCAB, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS, num_key_value_heads=1,
         intermediate_size=FFN, max_position_embeddings=POSITIONS, num_labels=2, pad_token_id=0, bos_token_id=4, eos_token_id=3,
         attn_implementation="eager")))
