@@ -413,6 +413,8 @@ fn explain_answers_with_the_finding() {
     // No function: null, and the log says why.
     assert_eq!(client.call("linelens/explain", at(URI, 0, 0)).unwrap(), Value::Null);
     assert!(client.expect("window/logMessage")["message"].as_str().unwrap().contains("unit.c:1: no C or C++"));
+    // The cursor has left `add`.
+    assert_eq!(client.expect("linelens/relevance")["functions"].as_array().unwrap().len(), 1);
     client.finish();
 }
 
@@ -645,6 +647,7 @@ fn cancelling_the_progress_stops_the_background() {
 fn methods_are_chosen_by_command() {
     let (mut client, knobs) = opened(Setup::default());
     client.ignore("textDocument/publishDiagnostics");
+    client.take("textDocument/publishDiagnostics");
     client.expect("linelens/relevance");
     assert_eq!(client.command("linelens.nextMethod", json!([])).unwrap(), "attention:first");
     let relevance = client.expect("linelens/relevance");
