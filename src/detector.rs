@@ -1,7 +1,8 @@
 //! A model directory in the Hugging Face layout as a detector.
 //!
 //! One session gives the verdict and, where the graph shows it, the attention of all encoder layers. The graph is
-//! rewritten in memory; its weights stay in the model's own files, which must not change while the detector is in use.
+//! rewritten in memory. Weights of at least [`MAPPED_FROM`] bytes stay in the model's own files, from which ONNX
+//! Runtime maps them: such files may be replaced (renamed over) while the detector is in use, but never overwritten.
 
 pub mod cancel;
 mod directory;
@@ -20,8 +21,13 @@ use bytes::Bytes;
 use directory::{Config, Declaration, ModelFiles, OutputKind};
 use session::{Element, Feed, Output, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use verdict::Verdict;
+
+/// Models of at least this many bytes stay in their files. Smaller ones are copied, which costs little: a mapped file
+/// that is overwritten, as by a new export, would end the process with SIGBUS.
+pub const MAPPED_FROM: u64 = 64 << 20;
 
 /// What the model said about one window.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,10 +162,14 @@ impl Detector {
         let before = fingerprint(&files.onnx)?;
         let bytes = Bytes::from(directory::read_onnx(&files.onnx)?);
         let sha256 = hex(&Sha256::digest(&bytes));
-        let in_graph = |source| DetectorError::Graph { path: files.onnx.clone(), source };
         let in_model = |reason| DetectorError::Model { path: files.onnx.clone(), reason };
-        let graph = Graph::read(bytes).map_err(in_graph)?;
-        let weights = Folder::of(&files.onnx, &graph)?;
+        let size = bytes.len() as u64;
+        let mut graph =
+            Graph::read(bytes).map_err(|source| DetectorError::Graph { path: files.onnx.clone(), source })?;
+        let mut weights = Folder::of(&files.onnx, &graph)?;
+        if size + graph.external_data().iter().map(|data| data.length).sum::<u64>() < MAPPED_FROM {
+            weights.copy_into(&mut graph)?;
+        }
 
         let ids = ids_input(&graph).map_err(in_model)?;
         let words = attention::word_embedding(&graph, &ids).ok();
@@ -277,11 +287,16 @@ struct Folder {
     path: PathBuf,
     /// Name of the ONNX file in it.
     file: String,
+    /// The weights are in the graph, not in the files.
+    copied: bool,
 }
 
 impl Folder {
     fn of(onnx: &Path, graph: &Graph) -> Result<Folder, DetectorError> {
-        let read = |error: std::io::Error| DetectorError::Read { path: onnx.to_path_buf(), reason: error.to_string() };
+        let read = |error: std::io::Error| DetectorError::Read {
+            path: onnx.to_path_buf(),
+            reason: error.to_string(),
+        };
         // Symbolic links are resolved first: a reference must not lead out of the folder, and the rewritten model
         // refers to the ONNX file itself.
         let resolved = onnx.canonicalize().map_err(read)?;
@@ -298,9 +313,10 @@ impl Folder {
                 file: data.location.clone(),
                 reason,
             };
-            let target = path.join(&data.location).canonicalize().map_err(|error| {
-                bad(format!("{error}; expected it in {}: copy it there", path.display()))
-            })?;
+            let target = path
+                .join(&data.location)
+                .canonicalize()
+                .map_err(|error| bad(format!("{error}; expected it in {}: copy it there", path.display())))?;
             if !target.starts_with(&path) {
                 return Err(bad(format!(
                     "it leads to {}, expected a file inside {}: copy the file there in place of the link",
@@ -317,7 +333,45 @@ impl Folder {
                 )));
             }
         }
-        Ok(Folder { path, file })
+        Ok(Folder { path, file, copied: false })
+    }
+
+    /// Reads all external data into the graph.
+    fn copy_into(&mut self, graph: &mut Graph) -> Result<(), DetectorError> {
+        let path = self.path.join(&self.file);
+        let mut files: HashMap<String, Bytes> = HashMap::new();
+        for data in graph.external_data() {
+            let bytes = match files.get(&data.location) {
+                Some(bytes) => bytes.clone(),
+                None => {
+                    let bytes =
+                        Bytes::from(std::fs::read(self.path.join(&data.location)).map_err(|error| {
+                            DetectorError::ExternalData {
+                                path: path.clone(),
+                                tensor: data.tensor.clone(),
+                                file: data.location.clone(),
+                                reason: error.to_string(),
+                            }
+                        })?);
+                    files.insert(data.location.clone(), bytes.clone());
+                    bytes
+                }
+            };
+            let range = usize::try_from(data.offset).ok().zip(usize::try_from(data.length).ok());
+            let raw = range
+                .and_then(|(offset, length)| Some((offset, offset.checked_add(length)?)))
+                .filter(|&(_, end)| end <= bytes.len())
+                .map_or_else(Bytes::new, |(offset, end)| bytes.slice(offset..end));
+            graph
+                .set_data(&data, raw)
+                .map_err(|source| DetectorError::Graph { path: path.clone(), source })?;
+        }
+        self.copied = true;
+        Ok(())
+    }
+
+    fn weights(&self) -> Weights<'_> {
+        if self.copied { Weights::Inline } else { Weights::InFile(&self.file) }
     }
 }
 
@@ -392,7 +446,7 @@ impl Opening<'_> {
         let mut outputs = vec![float_output(&verdict)];
         outputs.extend(attention::add_outputs(&mut graph, layers).iter().map(|name| float_output(name)));
         graph.set_outputs(outputs);
-        let model = graph.write(Weights::InFile(&self.weights.file));
+        let model = graph.write(self.weights.weights());
         let mut session = Session::open(self.runtime, &model, &self.weights.path, provider, self.options)
             .map_err(|reason| DetectorError::Session { path: self.path.to_path_buf(), reason })?;
         let probe = |reason: String| DetectorError::Probe { path: self.path.to_path_buf(), reason };
@@ -492,9 +546,10 @@ fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<Input>, Strin
             match (config.is_roberta(), config.model_type.as_deref()) {
                 // Padding's own position comes first.
                 (true, _) => Filling::Positions(config.pad_token_id.unwrap_or(1) + 1),
-                (false, Some("bert" | "electra" | "albert" | "distilbert" | "deberta" | "deberta-v2" | "gpt2")) => {
-                    Filling::Positions(0)
-                }
+                (
+                    false,
+                    Some("bert" | "electra" | "albert" | "distilbert" | "deberta" | "deberta-v2" | "gpt2"),
+                ) => Filling::Positions(0),
                 _ => {
                     return Err(format!(
                         "input \"{name}\" asks for positions, and config.json names no model_type that says where they start: export the model without this input"
@@ -555,7 +610,9 @@ fn choose_output(graph: &Graph, declared: Option<&str>) -> Result<String, String
     if let Some(name) = declared {
         return match graph.outputs().iter().any(|output| output.name() == name) {
             true => Ok(name.to_string()),
-            false => Err(format!("detector.toml: logits: expected one of the outputs {}, found \"{name}\"", all())),
+            false => {
+                Err(format!("detector.toml: logits: expected one of the outputs {}, found \"{name}\"", all()))
+            }
         };
     }
     if graph.outputs().iter().any(|output| output.name() == "logits") {
@@ -604,9 +661,8 @@ struct Positions {
 impl Positions {
     fn of(graph: &Graph, config: &Config, words: Option<&WordEmbedding>) -> Positions {
         // A shorter table is one of token types or of relative distances.
-        let table = words
-            .and_then(|words| attention::position_table(graph, words))
-            .filter(|(_, rows)| *rows >= 32);
+        let table =
+            words.and_then(|words| attention::position_table(graph, words)).filter(|(_, rows)| *rows >= 32);
         let padding = usize::try_from(config.pad_token_id.unwrap_or(1)).unwrap_or(1);
         Positions { table, before: if config.is_roberta() { padding + 1 } else { 0 } }
     }
@@ -651,7 +707,11 @@ impl Positions {
 }
 
 /// A short real input, special tokens and all, for the trial run.
-fn probe_ids(tokenizer: &Tokenizer, normalize: Normalize, max_tokens: usize) -> Result<Vec<u32>, TokenizerError> {
+fn probe_ids(
+    tokenizer: &Tokenizer,
+    normalize: Normalize,
+    max_tokens: usize,
+) -> Result<Vec<u32>, TokenizerError> {
     const CODE: &str = "int f(int n) { return n; }";
     let encoding =
         tokenizer.encode(CODE, ByteSpan::new(0, CODE.len()), normalize, max_tokens, LongPolicy::Truncate)?;

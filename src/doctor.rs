@@ -69,7 +69,9 @@ impl Report {
                 };
                 line("tokens", &format!("at most {}; longer functions: {long}", info.max_tokens));
                 match (&info.no_attention, info.layers) {
-                    (Some(reason), _) => line("methods", &format!("none: attention is not available: {reason}")),
+                    (Some(reason), _) => {
+                        line("methods", &format!("none: attention is not available: {reason}"))
+                    }
                     (None, layers) => line(
                         "methods",
                         &format!(
@@ -170,14 +172,20 @@ fn look(
             Ok(detector) => Ok((how, detector)),
             Err(error) => {
                 report.advice.push(match &error {
-                    DetectorError::Cuda { .. } => "choose the provider auto or cpu to run without CUDA".to_string(),
-                    _ => "repair the model directory as said above, or name another one in LINELENS_MODEL".to_string(),
+                    DetectorError::Cuda { .. } => {
+                        "choose the provider auto or cpu to run without CUDA".to_string()
+                    }
+                    _ => "repair the model directory as said above, or name another one in LINELENS_MODEL"
+                        .to_string(),
                 });
                 Err(error.to_string())
             }
         },
         Err(error) => {
-            report.advice.push("name a model directory in LINELENS_MODEL or as `model` in the user configuration".to_string());
+            report.advice.push(
+                "name a model directory in LINELENS_MODEL or as `model` in the user configuration"
+                    .to_string(),
+            );
             Err(error)
         }
     };

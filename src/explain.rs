@@ -145,6 +145,8 @@ fn scale_to_probability(window: &mut WindowRelevance) {
 }
 
 #[cfg(test)]
+// A window list of one range is meant as such.
+#[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use super::*;
     use crate::text::ByteSpan;

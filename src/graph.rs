@@ -13,8 +13,9 @@ mod order;
 use bytes::Bytes;
 use onnx::tensor_proto::{DataLocation, DataType};
 use onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
-    TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType,
+    tensor_shape_proto, type_proto,
 };
 use prost::Message;
 use std::collections::{HashMap, HashSet};
@@ -49,15 +50,21 @@ pub enum GraphError {
     Subgraph { node: String, op: String },
     #[error("{0}; export the model without it")]
     Unsupported(String),
-    #[error("tensor \"{tensor}\" has two origins, {first} and {second}; expected one: export the model again")]
+    #[error(
+        "tensor \"{tensor}\" has two origins, {first} and {second}; expected one: export the model again"
+    )]
     Duplicate { tensor: String, first: String, second: String },
     #[error("tensor \"{tensor}\", read by {by}, is neither an input nor an initializer nor made by a node")]
     Missing { tensor: String, by: String },
     #[error("the graph has a cycle through node {node}; expected none: export the model again")]
     Cycle { node: String },
-    #[error("initializer \"{tensor}\": expected {expected}, found {found}; the file is damaged: copy or export it again")]
+    #[error(
+        "initializer \"{tensor}\": expected {expected}, found {found}; the file is damaged: copy or export it again"
+    )]
     Tensor { tensor: String, expected: String, found: String },
-    #[error("initializer \"{tensor}\": external data {reason}; external data must lie inside the model's own folder")]
+    #[error(
+        "initializer \"{tensor}\": external data {reason}; external data must lie inside the model's own folder"
+    )]
     External { tensor: String, reason: String },
 }
 
@@ -142,7 +149,9 @@ impl Graph {
             )));
         }
         if !proto.sparse_initializer.is_empty() {
-            return Err(GraphError::Unsupported("the graph holds sparse initializers, expected none".to_string()));
+            return Err(GraphError::Unsupported(
+                "the graph holds sparse initializers, expected none".to_string(),
+            ));
         }
         if proto.node.is_empty() {
             return Err(GraphError::Empty("nodes"));
@@ -310,6 +319,22 @@ impl Graph {
         for node in kept.into_iter().rev() {
             self.append(node);
         }
+    }
+    /// Puts the bytes of an initializer whose data is external into the graph itself.
+    pub fn set_data(&mut self, external: &ExternalData, raw: Bytes) -> Result<(), GraphError> {
+        if raw.len() as u64 != external.length {
+            return Err(GraphError::External {
+                tensor: external.tensor.clone(),
+                reason: format!("has {} bytes, expected {}", raw.len(), external.length),
+            });
+        }
+        if let Some(&index) = self.initializers.get(&external.tensor) {
+            let tensor = &mut self.graph.initializer[index];
+            tensor.raw_data = Some(raw);
+            tensor.data_location = None;
+            tensor.external_data.clear();
+        }
+        Ok(())
     }
     /// Adds an initializer, under its own name if that is free. Returns the name it got.
     pub fn add_initializer(&mut self, mut tensor: TensorProto) -> String {
@@ -633,7 +658,9 @@ fn expected_size(tensor: &TensorProto) -> Result<(DataType, u64, u64), GraphErro
             .ok()
             .and_then(|size| elements.checked_mul(size))
             .filter(|&n| n <= 1 << 48)
-            .ok_or_else(|| wrong("a shape of sizes from 0 that fits in memory", format!("{:?}", tensor.dims)))?;
+            .ok_or_else(|| {
+                wrong("a shape of sizes from 0 that fits in memory", format!("{:?}", tensor.dims))
+            })?;
     }
     let bytes = element_bits(data_type).map_or(0, |bits| (elements * bits).div_ceil(8));
     Ok((data_type, elements, bytes))

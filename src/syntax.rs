@@ -73,10 +73,11 @@ pub struct Function {
     /// As written, with its scope where the definition writes one (`Foo::bar`).
     pub name: String,
     pub kind: FunctionKind,
-    /// The untouched text of the definition, from its first specifier (template header included) to the closing brace.
+    /// The untouched text of the definition, from its first specifier (template header included) to the closing brace,
+    /// or to the file's last token where the brace is missing.
     pub span: ByteSpan,
     pub name_span: ByteSpan,
-    /// Whether the parser had to recover inside the function.
+    /// Whether the parser had to recover inside the function, or its end is missing.
     pub parse_errors: bool,
 }
 

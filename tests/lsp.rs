@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use support::{Client, Knobs, Setup, at, plugin, with};
 
-const URI: &str = "file:///work/unit.c";
+const URI: &str = "file:///project/unit.c";
 const UNIT: &str = "\
 #include <string.h>
 
@@ -114,7 +114,9 @@ fn a_flagged_function_has_one_diagnostic_on_its_name_until_it_is_closed() {
     assert_eq!(diagnostic["source"], "linelens");
     assert_eq!(diagnostic["code"], "vulnerable-function");
     let message = diagnostic["message"].as_str().unwrap();
-    assert!(message.starts_with("copy looks vulnerable: p 0.94 (threshold 0.50), attention:last points to lines"));
+    assert!(
+        message.starts_with("copy looks vulnerable: p 0.94 (threshold 0.50), attention:last points to lines")
+    );
     let related = diagnostic["relatedInformation"].as_array().unwrap();
     assert_eq!(related.len(), 4);
     assert!(related[0]["message"].as_str().unwrap().starts_with("rank 1, relevance 1.00"));
@@ -163,7 +165,10 @@ fn pulled_diagnostics_come_by_no_other_way() {
     let early = client.call("textDocument/diagnostic", pull(Value::Null)).unwrap();
     assert_eq!(early["items"], json!([]));
     client
-        .wait(|c| c.requests.iter().any(|r| r["method"] == "workspace/diagnostic/refresh").then_some(()), "refresh")
+        .wait(
+            |c| c.requests.iter().any(|r| r["method"] == "workspace/diagnostic/refresh").then_some(()),
+            "refresh",
+        )
         .unwrap();
     let full = client.call("textDocument/diagnostic", pull(early["resultId"].clone())).unwrap();
     assert_eq!(full["kind"], "full");
@@ -195,7 +200,8 @@ fn positions_count_in_the_negotiated_encoding() {
         assert_eq!(range["start"], json!({"line": 0, "character": start}), "{encoding}");
         // An edit behind the crab hits the same place in each encoding: `int copy` becomes `int Xcopy`.
         client.change(URI, 2, insert(0, start, "X"));
-        let message = client.expect("textDocument/publishDiagnostics")["diagnostics"][0]["message"].to_string();
+        let message =
+            client.expect("textDocument/publishDiagnostics")["diagnostics"][0]["message"].to_string();
         assert!(message.contains("Xcopy"), "{message}");
         let hover = client.hover(URI, 0, start + 1);
         assert!(text_of(&hover).contains("Xcopy"), "{hover}");
@@ -267,8 +273,23 @@ fn random_edits_leave_what_a_fresh_server_finds() {
         (seed >> 33) as usize % below.max(1)
     };
     let pieces = [
-        "\n", "\r\n", "{", "}", "🦀", "é", "int f(int x) {\n  return x;\n}\n", "strcpy(a, b);", " ", "/*", "*/", ";",
-        "void g(void) { strcpy(p, q); }\n", "\t", "\"", "#if 0\n", "#endif\n",
+        "\n",
+        "\r\n",
+        "{",
+        "}",
+        "🦀",
+        "é",
+        "int f(int x) {\n  return x;\n}\n",
+        "strcpy(a, b);",
+        " ",
+        "/*",
+        "*/",
+        ";",
+        "void g(void) { strcpy(p, q); }\n",
+        "\t",
+        "\"",
+        "#if 0\n",
+        "#endif\n",
     ];
     let position = |text: &[char], offset: usize| {
         // Lines end with LF, CRLF or CR; characters are UTF-16 units.
@@ -296,7 +317,9 @@ fn random_edits_leave_what_a_fresh_server_finds() {
             let most = if random(4) == 0 { 30 } else { 3 };
             let mut end = (start + random(most)).min(text.len());
             // A position cannot lie between CR and LF.
-            let inside = |text: &[char], at: usize| at > 0 && text.get(at - 1) == Some(&'\r') && text.get(at) == Some(&'\n');
+            let inside = |text: &[char], at: usize| {
+                at > 0 && text.get(at - 1) == Some(&'\r') && text.get(at) == Some(&'\n')
+            };
             start -= usize::from(inside(&text, start));
             end += usize::from(inside(&text, end));
             let piece = if text.len() > 3000 { "" } else { pieces[random(pieces.len())] };
@@ -341,7 +364,11 @@ fn edits_beyond_the_text_are_clamped_and_unknown_documents_logged() {
     client.take("textDocument/publishDiagnostics");
     client.take("linelens/relevance");
     let far = json!({"line": 9999, "character": 9999});
-    client.change(URI, 2, json!([{"range": {"start": {"line": 0, "character": 0}, "end": far}, "text": "int x;"}]));
+    client.change(
+        URI,
+        2,
+        json!([{"range": {"start": {"line": 0, "character": 0}, "end": far}, "text": "int x;"}]),
+    );
     assert_eq!(client.expect("textDocument/publishDiagnostics")["diagnostics"], json!([]));
     assert_eq!(client.expect("linelens/relevance")["functions"], json!([]));
     client.change("file:///nowhere.c", 1, json!([{"text": ""}]));
@@ -391,10 +418,7 @@ fn explain_answers_with_the_finding() {
     client.take("linelens/relevance");
     let finding = client.call("linelens/explain", at(URI, 8, 4)).unwrap();
     assert_eq!(finding["textDocument"], json!({"uri": URI, "version": 1}));
-    assert_eq!(
-        finding["function"],
-        json!({"name": "add", "kind": "function", "startLine": 7, "endLine": 9})
-    );
+    assert_eq!(finding["function"], json!({"name": "add", "kind": "function", "startLine": 7, "endLine": 9}));
     assert_eq!(finding["method"], "attention:last");
     assert_eq!(finding["model"]["name"], "fake_[model]");
     assert_eq!(finding["flagged"], false);
@@ -412,7 +436,9 @@ fn explain_answers_with_the_finding() {
     assert_ne!(other["lines"], finding["lines"]);
     // No function: null, and the log says why.
     assert_eq!(client.call("linelens/explain", at(URI, 0, 0)).unwrap(), Value::Null);
-    assert!(client.expect("window/logMessage")["message"].as_str().unwrap().contains("unit.c:1: no C or C++"));
+    assert!(
+        client.expect("window/logMessage")["message"].as_str().unwrap().contains("unit.c:1: no C or C++")
+    );
     // The cursor has left `add`.
     assert_eq!(client.expect("linelens/relevance")["functions"].as_array().unwrap().len(), 1);
     client.finish();
@@ -533,7 +559,10 @@ fn a_panic_is_one_failed_request() {
     let error = client.call("linelens/explain", at(URI, 0, 0)).unwrap_err();
     assert_eq!(error["code"], -32603);
     let error = client.call("linelens/explain", at(URI, 1, 0)).unwrap_err();
-    assert_eq!((error["code"].clone(), error["message"].clone()), (json!(-32803), json!("the model could not be run: told to")));
+    assert_eq!(
+        (error["code"].clone(), error["message"].clone()),
+        (json!(-32803), json!("the model could not be run: told to"))
+    );
     assert!(text_of(&client.hover(URI, 1, 5)).contains("could not be analysed"));
     assert_eq!(client.call("linelens/explain", at(URI, 2, 0)).unwrap()["flagged"], false);
     client.listen(Duration::from_millis(100));
@@ -630,7 +659,10 @@ fn cancelling_the_progress_stops_the_background() {
     knobs.delay(20_000);
     client.open(URI, UNIT);
     client
-        .wait(|client| client.progress().iter().any(|(_, values)| !values.is_empty()).then_some(()), "progress")
+        .wait(
+            |client| client.progress().iter().any(|(_, values)| !values.is_empty()).then_some(()),
+            "progress",
+        )
         .unwrap();
     let token: Value = serde_json::from_str(&client.progress()[0].0).unwrap();
     client.notify("window/workDoneProgress/cancel", json!({"token": token}));
@@ -693,7 +725,8 @@ fn without_a_model_the_server_lives_and_reload_tries_again() {
 fn a_workspace_may_choose_a_method_but_no_model() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("linelens.toml");
-    std::fs::write(&file, "method = \"attention:2\"\nmodel = \"/tmp/evil\"\nlibrary = \"evil.so\"\n").unwrap();
+    std::fs::write(&file, "method = \"attention:2\"\nmodel = \"/tmp/evil\"\nlibrary = \"evil.so\"\n")
+        .unwrap();
     let root = format!("file://{}", folder.path().display());
     let uri = format!("{root}/unit.c");
     let setup = Setup {

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{Client, Setup, at};
 
-const URI: &str = "file:///work/unit.c";
+const URI: &str = "file:///project/unit.c";
 const UNIT: &str = "\
 #include <string.h>
 
@@ -23,7 +23,10 @@ int copy(char *to, const char *from) {
 fn server() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
     command.args(["lsp", "--stdio"]);
-    command.env("LINELENS_MODEL", "/nonexistent/model").env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent");
+    command
+        .env("LINELENS_MODEL", "/nonexistent/model")
+        .env_remove("XDG_CONFIG_HOME")
+        .env("HOME", "/nonexistent");
     command
 }
 
@@ -153,7 +156,9 @@ fn the_protocol_page_and_the_types_agree() {
     let mentioned: BTreeSet<&str> = PAGE
         .split('`')
         .filter(|word| {
-            word.starts_with("linelens.") && word[9..].bytes().all(|b| b.is_ascii_alphabetic()) && *word != "linelens.toml"
+            word.starts_with("linelens.")
+                && word[9..].bytes().all(|b| b.is_ascii_alphabetic())
+                && *word != "linelens.toml"
         })
         .collect();
     assert_eq!(mentioned, ext::COMMANDS.into_iter().collect());

@@ -24,13 +24,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("alignment", &["lines"]),
     ("analysis", &["text", "syntax", "tokens", "graph", "detector", "explain", "lines", "alignment"]),
     ("config", &["tokens", "detector", "explain", "analysis"]),
-    ("doctor", &["escape", "detector", "config"]),
+    ("doctor", &["escape", "tokens", "detector", "config"]),
     ("cli", &[EVERYTHING_BELOW]),
     ("lsp", &[EVERYTHING_BELOW]),
 ];
 const EVERYTHING_BELOW: &str = "*";
 
-/// All that `detector` may know of `tokens`.
+/// All that `detector`, and `doctor` that shows it, may know of `tokens`.
 const DETECTOR_KNOWS_OF_TOKENS: &[&str] = &["Tokenizer", "TokenizerError", "Normalize", "LongPolicy"];
 
 /// A crate (or path) and the only places under `src/` where it may appear: a module's name, or one file.
@@ -49,7 +49,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("serde", &["detector", "config", "cli", "lsp"]),
     ("std::fs", &["detector", "annotations", "config", "doctor", "cli", "lsp"]),
-    ("std::env", &["detector", "annotations", "config", "doctor", "cli", "lsp"]),
+    ("std::env", &["detector", "annotations", "config", "doctor", "cli", "lsp", "main.rs"]),
     ("std::process", &["detector", "annotations", "config", "doctor", "cli", "lsp", "main.rs"]),
     // No network, ever.
     ("std::net", &[]),
@@ -145,7 +145,9 @@ fn may_import(module: &str, path: &[String]) -> bool {
         ("main.rs", "cli") => true,
         ("cli", "lsp") => item == Some("run"),
         ("lsp", "cli") => false,
-        ("detector", "tokens") => item.is_some_and(|item| DETECTOR_KNOWS_OF_TOKENS.contains(&item)),
+        ("detector" | "doctor", "tokens") => {
+            item.is_some_and(|item| DETECTOR_KNOWS_OF_TOKENS.contains(&item))
+        }
         _ => MAY_IMPORT
             .iter()
             .find(|(name, _)| *name == module)

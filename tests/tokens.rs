@@ -1,5 +1,8 @@
 //! Tokenisation: ids, spans, windows, and hostile `tokenizer.json` files.
 
+// The helpers of tests are not tests to the linter.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use linelens::text::ByteSpan;
 use linelens::tokens::{Encoding, LongPolicy, Normalize, Tokenizer, TokenizerError};
 use proptest::prelude::*;
@@ -84,6 +87,14 @@ fn normalised_tokens_lead_back_to_the_document() {
     let collapsed = encode_with(tokenizer(), text, Normalize::CollapseWhitespace);
     assert_eq!(collapsed.windows[0].ids, encode("int x ; }").windows[0].ids);
     assert_eq!(token_texts(text, &collapsed), ["int", "\t ", "x", " ", ";", "\r\n", "}"]);
+}
+
+#[test]
+fn code_cannot_write_special_tokens() {
+    let text = "vector<s> v; puts(\"</s><pad>\");";
+    let encoding = encode(text);
+    assert_eq!(token_texts(text, &encoding).concat(), text);
+    assert!(encoding.tokens.iter().all(|token| token.id > 4), "{:?}", encoding.tokens);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 * not inside string or character literals (backslash escapes; an unterminated literal ends at the line end),
   nor inside C++ raw strings `R"delim( ... )delim"`;
 * it becomes one space; a block comment's newlines are kept behind that space ("\r\n" stays "\r\n");
+* a quote between digits (1'000) is no literal; a lone "\r" is a line end, too;
 * an unterminated block comment runs to the end of the text; nothing else changes.
 """
 import gzip
@@ -13,25 +14,24 @@ import json
 import os
 import re
 
+IDENTIFIER = r"[A-Za-z0-9_$\u0080-\U0010ffff]"
+ESCAPE = r"\\(?:\r\n|[\s\S])"
 LEXEME = re.compile(
-    r"""(?P<raw>(?<![A-Za-z0-9_])(?:u8|[uUL])?R"(?P<delim>[^ ()\\\t\v\f\r\n"]{0,16})\((?s:.)*?(?:\)(?P=delim)"|\Z))"""
-    r"""|"(?:\\\r?\n|\\.|[^"\\\n])*"?"""
-    r"""|'(?:\\\r?\n|\\.|[^'\\\n])*'?"""
-    r"""|(?P<line>//(?:\\\r?\n|[^\n])*)"""
-    r"""|(?P<block>/\*(?s:.)*?(?:\*/|\Z))"""
+    rf"""(?:u8|[uUL])?R"(?P<delim>[^() \\\t\n\f\r"]{{0,16}})\([\s\S]*?(?:\)(?P=delim)"|\Z)"""
+    rf"""|\.?[0-9](?:{IDENTIFIER}|\.|'{IDENTIFIER})*|{IDENTIFIER}+"""
+    rf"""|"(?:{ESCAPE}|[^"\\\r\n])*"?|'(?:{ESCAPE}|[^'\\\r\n])*'?"""
+    rf"""|(?P<line>//(?:\\(?:\r\n|[\r\n])|[^\r\n])*)"""
+    rf"""|(?P<block>/\*[\s\S]*?(?:\*/|\Z))"""
 )
-NEWLINE = re.compile(r"\r?\n")
+NEWLINE = re.compile(r"\r\n|[\r\n]")
 
 
 def _replace(match):
-    text = match.group(0)
-    if match.lastgroup == "line":
-        # the "\r" of a "\r\n" that ends the comment is part of the line end, not of the comment
-        carriage = text.endswith("\r") and match.end() < len(match.string)
-        return " \r" if carriage else " "
-    if match.lastgroup == "block":
-        return " " + "".join(NEWLINE.findall(text))
-    return text
+    if match["line"] is not None:
+        return " "
+    if match["block"] is not None:
+        return " " + "".join(NEWLINE.findall(match["block"]))
+    return match[0]
 
 
 def strip_comments(code):

@@ -60,12 +60,14 @@ impl Palette {
         if step == 0 {
             return text.to_string();
         }
-        let (foreground, background) = self.step_colours(step);
         let code = match self.depth {
             Depth::None => return text.to_string(),
-            Depth::Indexed => format!("38;5;{};48;5;{}", indexed(foreground), indexed(background)),
+            Depth::Indexed => {
+                let (foreground, background) = self.step_indices(step);
+                format!("38;5;{foreground};48;5;{background}")
+            }
             Depth::True => {
-                let (f, b) = (foreground, background);
+                let (f, b) = self.step_colours(step);
                 format!("38;2;{};{};{};48;2;{};{};{}", f.0, f.1, f.2, b.0, b.1, b.2)
             }
         };
@@ -82,6 +84,12 @@ impl Palette {
             (f64::from(a) + (f64::from(b) - f64::from(a)) * t).round() as u8
         };
         (foreground, (mix(faint.0, strong.0), mix(faint.1, strong.1), mix(faint.2, strong.2)))
+    }
+
+    /// xterm's cube has no eight steps of one hue, so its grey ramp serves.
+    fn step_indices(self, step: usize) -> (u8, u8) {
+        let offset = step.clamp(1, STEPS) as u8 - 1;
+        if self.light { (16, 255 - offset) } else { (231, 234 + offset) }
     }
 
     fn wrap(self, code: &str, text: &str) -> String {
@@ -105,25 +113,6 @@ pub(super) fn step(score: f64) -> usize {
     (score * STEPS as f64).ceil().clamp(0.0, STEPS as f64) as usize
 }
 
-/// The nearest entry of xterm's colour cube or grey ramp.
-fn indexed((r, g, b): Rgb) -> u8 {
-    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
-    let nearest = |v: u8| (0..6u8).min_by_key(|i| LEVELS[*i as usize].abs_diff(v)).unwrap_or(0);
-    let cube = (nearest(r), nearest(g), nearest(b));
-    let grey = ((u16::from(r) + u16::from(g) + u16::from(b)) / 3).saturating_sub(3) / 10;
-    let grey = grey.min(23) as u8;
-    let distance = |(x, y, z): Rgb| {
-        [x.abs_diff(r), y.abs_diff(g), z.abs_diff(b)].iter().map(|d| u32::from(*d).pow(2)).sum::<u32>()
-    };
-    let of_cube = distance((LEVELS[cube.0 as usize], LEVELS[cube.1 as usize], LEVELS[cube.2 as usize]));
-    let level = 8 + 10 * grey;
-    if distance((level, level, level)) < of_cube {
-        232 + grey
-    } else {
-        16 + 36 * cube.0 + 6 * cube.1 + cube.2
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +126,11 @@ mod tests {
         0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b)
     }
 
+    fn contrast(a: Rgb, b: Rgb) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
     #[test]
     fn every_step_is_readable_and_luminance_is_ordered() {
         for light in [false, true] {
@@ -144,9 +138,15 @@ mod tests {
             let mut last = None;
             for step in 1..=STEPS {
                 let (foreground, background) = palette.step_colours(step);
-                let (a, b) = (luminance(foreground), luminance(background));
-                let contrast = (a.max(b) + 0.05) / (a.min(b) + 0.05);
-                assert!(contrast >= 4.5, "step {step} of light={light}: {contrast:.2}");
+                let grey = |index: u8| match index {
+                    16 => (0, 0, 0),
+                    231 => (255, 255, 255),
+                    ramp => (8 + 10 * (ramp - 232), 8 + 10 * (ramp - 232), 8 + 10 * (ramp - 232)),
+                };
+                let (on, behind) = palette.step_indices(step);
+                assert!(contrast(grey(on), grey(behind)) >= 4.5, "step {step} of light={light}, 256 colours");
+                assert!(contrast(foreground, background) >= 4.5, "step {step} of light={light}");
+                let b = luminance(background);
                 if let Some(last) = last {
                     assert!(if light { b < last } else { b > last }, "step {step} of light={light}");
                 }
@@ -180,14 +180,6 @@ mod tests {
             Palette { depth: forced_depth(&environment), light: false }.heat(8, "x")
         };
         assert_eq!(heat("truecolor"), "\x1b[38;2;255;255;255;48;2;184;78;0mx\x1b[0m");
-        assert_eq!(heat(""), "\x1b[38;5;231;48;5;130mx\x1b[0m");
-    }
-
-    #[test]
-    fn indexed_is_the_nearest() {
-        assert_eq!(indexed((0, 0, 0)), 16);
-        assert_eq!(indexed((255, 255, 255)), 231);
-        assert_eq!(indexed((48, 28, 10)), 234);
-        assert_eq!(indexed((175, 95, 0)), 130);
+        assert_eq!(heat(""), "\x1b[38;5;231;48;5;241mx\x1b[0m");
     }
 }

@@ -77,9 +77,6 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
     if finding.function.parse_errors {
         notes.push("the parser had to recover inside this function; its extent may be wrong".to_string());
     }
-    if let Some(note) = &model.provider_note {
-        notes.push(escape::terminal(note));
-    }
     notes
 }
 

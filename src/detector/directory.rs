@@ -92,7 +92,8 @@ fn find_onnx(directory: &Path) -> Result<PathBuf, DetectorError> {
 
 /// Reads a whole file after a look at its size.
 pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, DetectorError> {
-    let failed = |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
+    let failed =
+        |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
     let size = std::fs::metadata(path).map_err(failed)?.len();
     if size == 0 || size > largest {
         return Err(DetectorError::Size { path: path.to_path_buf(), found: size, largest });
@@ -131,11 +132,16 @@ impl Config {
             None | Some(serde_json::Value::Null) => Ok(None),
             Some(value) => value.as_i64().map(Some).ok_or_else(|| bad(key, "a whole number", value)),
         };
-        let model_type = match object.get("model_type") {
-            None | Some(serde_json::Value::Null) => None,
-            Some(serde_json::Value::String(text)) => Some(text.clone()),
-            Some(other) => return Err(bad("model_type", "a string", other)),
+        let string = |key: &str| match object.get(key) {
+            None | Some(serde_json::Value::Null) => Ok(None),
+            Some(serde_json::Value::String(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(bad(key, "a string", other)),
         };
+        let model_type = string("model_type")?;
+        if string("problem_type")?.as_deref() == Some("multi_label_classification") {
+            // Its logits do not compete, so that a softmax over them would be wrong.
+            return Err(bad("problem_type", "single_label_classification", &object["problem_type"]));
+        }
         let mut max_positions = None;
         for key in ["max_position_embeddings", "n_positions", "max_sequence_length"] {
             if let Some(value) = number(key)?.filter(|&n| n > 0) {
@@ -183,7 +189,7 @@ fn labels(value: &serde_json::Value) -> Option<Vec<String>> {
 pub(super) fn tokenizer_limit(path: &Path) -> Option<usize> {
     let object = json_object(path).ok()?;
     let limit = object.get("model_max_length")?.as_u64()?;
-    (limit >= 8 && limit <= 1 << 20).then_some(limit as usize)
+    (8..=1 << 20).contains(&limit).then_some(limit as usize)
 }
 
 fn json_object(path: &Path) -> Result<serde_json::Map<String, serde_json::Value>, DetectorError> {
@@ -275,7 +281,8 @@ impl Declaration {
                     declared.max_tokens = Some(number.ok_or_else(|| bad("a whole number of at least 8"))?);
                 }
                 "logits" => {
-                    declared.logits = Some(value.as_str().ok_or_else(|| bad("an output's name"))?.to_string());
+                    declared.logits =
+                        Some(value.as_str().ok_or_else(|| bad("an output's name"))?.to_string());
                 }
                 "output" => {
                     declared.output = Some(match value.as_str() {

@@ -78,15 +78,15 @@ pub fn library_in(
     explicit: Option<&Path>,
     workspace: &[PathBuf],
 ) -> Result<Located, LocateError> {
-    let error =
-        |looked| LocateError { what: "The ONNX Runtime library", looked, advice: LIBRARY_ADVICE };
+    let error = |looked| LocateError { what: "The ONNX Runtime library", looked, advice: LIBRARY_ADVICE };
     let named = [
         (explicit.map(Path::to_path_buf), "the setting `library`"),
         (surroundings.ort_dylib_path.clone().map(PathBuf::from), "ORT_DYLIB_PATH"),
     ];
     if let Some((Some(path), how)) = named.into_iter().find(|(path, _)| path.is_some()) {
         let path = absolute(&path);
-        let file = if path.is_dir() { newest_library(&path) } else { Some(path.clone()).filter(|p| p.exists()) };
+        let file =
+            if path.is_dir() { newest_library(&path) } else { Some(path.clone()).filter(|p| p.exists()) };
         return match file {
             Some(path) => Ok(Located { path, how: how.to_string() }),
             None => Err(error(vec![format!("{} ({how}): no library there", path.display())])),
@@ -98,12 +98,15 @@ pub fn library_in(
         folders.push((folder.clone(), "beside the executable"));
         if let Some(prefix) = folder.parent() {
             folders.push((prefix.join("lib"), "the lib folder beside the executable's"));
-            folders.extend(python_folders(prefix).into_iter().map(|f| (f, "the executable's Python environment")));
+            folders.extend(
+                python_folders(prefix).into_iter().map(|f| (f, "the executable's Python environment")),
+            );
         }
     }
     if let Some(root) = &search.source_tree {
         let environment = root.join(".linelens-env");
-        folders.extend(python_folders(&environment).into_iter().map(|f| (f, "the source tree's environment")));
+        folders
+            .extend(python_folders(&environment).into_iter().map(|f| (f, "the source tree's environment")));
     }
     for (folder, how) in folders {
         let found = newest_library(&folder);
@@ -129,7 +132,9 @@ pub fn model_in(
         let path = absolute(&path);
         return match (path.is_dir(), path.exists()) {
             (true, _) => Ok(Located { path, how: how.to_string() }),
-            (_, true) => Err(error(vec![format!("{} ({how}): a file, expected a directory", path.display())])),
+            (_, true) => {
+                Err(error(vec![format!("{} ({how}): a file, expected a directory", path.display())]))
+            }
             _ => Err(error(vec![format!("{} ({how}): no such directory", path.display())])),
         };
     }
@@ -138,7 +143,10 @@ pub fn model_in(
     for folder in &search.executable_folders {
         folders.push((folder.join("models/default"), "beside the executable"));
         if let Some(prefix) = folder.parent() {
-            folders.push((prefix.join("share/linelens/models/default"), "the share folder beside the executable's"));
+            folders.push((
+                prefix.join("share/linelens/models/default"),
+                "the share folder beside the executable's",
+            ));
         }
     }
     if let Some(root) = &search.source_tree {
@@ -190,7 +198,10 @@ impl Search {
         }
         Search {
             source_tree: executables.iter().find_map(|e| source_tree(e)),
-            executable_folders: executables.iter().filter_map(|e| e.parent().map(Path::to_path_buf)).collect(),
+            executable_folders: executables
+                .iter()
+                .filter_map(|e| e.parent().map(Path::to_path_buf))
+                .collect(),
             forbidden,
             looked: Vec::new(),
         }

@@ -230,7 +230,10 @@ impl Session {
         options: &SessionOptions,
     ) -> Result<Session, String> {
         let folder = folder.to_str().ok_or_else(|| {
-            format!("the folder name {} is not valid Unicode, expected one that is: rename it", folder.display())
+            format!(
+                "the folder name {} is not valid Unicode, expected one that is: rename it",
+                folder.display()
+            )
         })?;
         let mut builder = builder(runtime, folder, options).map_err(|error| error.to_string())?;
         if provider == Provider::Cuda {
@@ -305,12 +308,10 @@ fn input_value(feed: &Feed<'_>) -> Result<SessionInputValue<'static>, RunError> 
             })?;
             Tensor::from_array((shape, narrow)).map(SessionInputValue::from)
         }
-        Element::Bool => {
-            Tensor::from_array((shape, values.map(|&v| v != 0).collect::<Vec<bool>>())).map(SessionInputValue::from)
-        }
-        Element::Float => {
-            Tensor::from_array((shape, values.map(|&v| v as f32).collect::<Vec<f32>>())).map(SessionInputValue::from)
-        }
+        Element::Bool => Tensor::from_array((shape, values.map(|&v| v != 0).collect::<Vec<bool>>()))
+            .map(SessionInputValue::from),
+        Element::Float => Tensor::from_array((shape, values.map(|&v| v as f32).collect::<Vec<f32>>()))
+            .map(SessionInputValue::from),
         Element::Other(name) => {
             return Err(RunError::Failed(format!("input \"{}\" has the unsupported type {name}", feed.name)));
         }
@@ -405,7 +406,8 @@ fn check_shared_object(path: &Path) -> Result<(), String> {
     }
     let mut entries = vec![0u8; (entry * count) as usize];
     let read = file.seek(SeekFrom::Start(table)).and_then(|_| file.read_exact(&mut entries));
-    let cut_off = || format!("it is cut off: the file has {} bytes and its header promises more", metadata.len());
+    let cut_off =
+        || format!("it is cut off: the file has {} bytes and its header promises more", metadata.len());
     read.map_err(|_| cut_off())?;
     for entry in entries.chunks_exact(entry as usize) {
         const LOADED_SEGMENT: u64 = 1;
@@ -430,7 +432,9 @@ fn preload_nvidia(library: &Path) -> Result<(), String> {
     }
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in entries.flatten() {
-        files.extend(std::fs::read_dir(entry.path().join("lib")).into_iter().flatten().flatten().map(|f| f.path()));
+        files.extend(
+            std::fs::read_dir(entry.path().join("lib")).into_iter().flatten().flatten().map(|f| f.path()),
+        );
     }
     files.sort();
     // Each needs those before it.

@@ -1,5 +1,6 @@
 //! Finding the encoder's self-attention by structure, never by names, and adding its column sums as outputs.
 
+use super::onnx::NodeProto;
 use super::onnx::tensor_proto::DataType;
 use super::{Graph, int_attribute, value_info};
 use std::collections::HashSet;
@@ -93,9 +94,10 @@ pub enum NoAttention {
 
 /// Finds the word embedding: the Gather from the matrix with the most rows that is indexed by the graph input `ids`.
 pub fn word_embedding(graph: &Graph, ids: &str) -> Result<WordEmbedding, NoAttention> {
-    lookups(graph).filter(|lookup| lookup.ids == ids).max_by_key(|lookup| lookup.rows).ok_or_else(|| {
-        NoAttention::NoEmbedding { ids: ids.to_string(), operators: operators(graph) }
-    })
+    lookups(graph)
+        .filter(|lookup| lookup.ids == ids)
+        .max_by_key(|lookup| lookup.rows)
+        .ok_or_else(|| NoAttention::NoEmbedding { ids: ids.to_string(), operators: operators(graph) })
 }
 
 /// The table of learned positions, where one is visible: of the matrices as wide as the word embeddings that are
@@ -208,8 +210,7 @@ fn is_input_copy(graph: &Graph, tensor: &str) -> bool {
 fn table(graph: &Graph, tensor: &str) -> Option<(String, i64, i64)> {
     let root = graph.origin(tensor, &["DequantizeLinear", "QuantizeLinear", "Cast", "Identity"]);
     let matrix = graph.initializer(root)?;
-    let integer8 =
-        matches!(DataType::try_from(matrix.data_type()), Ok(DataType::Int8 | DataType::Uint8));
+    let integer8 = matches!(DataType::try_from(matrix.data_type()), Ok(DataType::Int8 | DataType::Uint8));
     match matrix.dims.as_slice() {
         &[rows, width] if matrix.is_float() || integer8 => Some((root.to_string(), rows, width)),
         _ => None,
@@ -237,6 +238,11 @@ fn dependent<'g>(graph: &'g Graph, tables: &[&str]) -> HashSet<&'g str> {
     found
 }
 
+fn is_product(node: &NodeProto) -> bool {
+    // ONNX Runtime's optimizer makes the second of a MatMul with a scale or a Transpose.
+    node.is_any(&PRODUCTS) || (node.domain() == "com.microsoft" && node.op_type() == "FusedMatMul")
+}
+
 fn candidate(graph: &Graph, index: usize, variable: &HashSet<&str>) -> Option<Candidate> {
     let node = &graph.nodes()[index];
     // Axis 3 is the last of the four that the scores must have; the caller's run verifies the rank.
@@ -246,14 +252,14 @@ fn candidate(graph: &Graph, index: usize, variable: &HashSet<&str>) -> Option<Ca
     let (scores, weights) = (node.input.first()?, node.output.first()?);
     let product = walk(graph, scores, Direction::Back, |at| {
         let node = &graph.nodes()[at];
-        let both = node.is_any(&PRODUCTS)
+        let both = is_product(node)
             && node.input.len() >= 2
             && node.input[..2].iter().all(|i| variable.contains(i.as_str()));
         both.then_some(at)
     })?;
     walk(graph, weights, Direction::Ahead, |at| {
         let node = &graph.nodes()[at];
-        (node.is_any(&PRODUCTS) && node.input.get(1).is_some_and(|i| variable.contains(i.as_str()))).then_some(())
+        (is_product(node) && node.input.get(1).is_some_and(|i| variable.contains(i.as_str()))).then_some(())
     })?;
     let product = &graph.nodes()[product];
     Some(Candidate {
@@ -271,12 +277,7 @@ enum Direction {
 
 /// Goes from a tensor over nodes that merely adapt it (scores when going back, weights when going ahead) until `stop`
 /// answers for a node.
-fn walk<T>(
-    graph: &Graph,
-    from: &str,
-    direction: Direction,
-    stop: impl Fn(usize) -> Option<T>,
-) -> Option<T> {
+fn walk<T>(graph: &Graph, from: &str, direction: Direction, stop: impl Fn(usize) -> Option<T>) -> Option<T> {
     let mut seen = HashSet::new();
     let mut pending = vec![from];
     while let Some(tensor) = pending.pop() {

@@ -48,7 +48,8 @@ pub(super) fn sorted(nodes: Vec<NodeProto>, known: &HashSet<String>) -> Result<V
         // A node that waits may merely stand behind the cycle; walking back over waiting producers ends inside it.
         let mut at = waiting.iter().position(|&count| count > 0).unwrap_or(0);
         for _ in 0..nodes.len() {
-            let back = nodes[at].input.iter().filter_map(|i| producers.get(i.as_str())).find(|&&p| waiting[p] > 0);
+            let back =
+                nodes[at].input.iter().filter_map(|i| producers.get(i.as_str())).find(|&&p| waiting[p] > 0);
             match back {
                 Some(&producer) => at = producer,
                 None => break,

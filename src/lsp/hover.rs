@@ -110,7 +110,12 @@ pub(crate) fn pending(name: &str, style: Style) -> String {
 }
 
 pub(crate) fn failed(name: &str, reason: &str, style: Style) -> String {
-    format!("{}: {} could not be analysed: {}", style.strong("linelens"), style.text(name), style.text(reason))
+    format!(
+        "{}: {} could not be analysed: {}",
+        style.strong("linelens"),
+        style.text(name),
+        style.text(reason)
+    )
 }
 
 pub(crate) fn no_model(reason: &str, style: Style) -> String {

@@ -75,11 +75,7 @@ impl Outbox {
     }
 }
 
-async fn deliver(
-    mut inbox: mpsc::UnboundedReceiver<Message>,
-    client: Client,
-    documents: Arc<Documents>,
-) {
+async fn deliver(mut inbox: mpsc::UnboundedReceiver<Message>, client: Client, documents: Arc<Documents>) {
     let refreshing = Arc::new(AtomicBool::new(false));
     let is_current =
         |uri: &Uri, version: i32| documents.read(uri, |document| document.snapshot.version) == Some(version);

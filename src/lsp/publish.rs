@@ -95,8 +95,8 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) {
         {
             return;
         }
-        let same = diagnostics == published.diagnostics
-            && (version == published.version || diagnostics.is_empty());
+        let same =
+            diagnostics == published.diagnostics && (version == published.version || diagnostics.is_empty());
         if facts.pull_diagnostics {
             if published.pulled.as_ref().is_some_and(|pulled| *pulled != diagnostics)
                 && published.refreshed.as_ref() != Some(&diagnostics)
@@ -109,8 +109,8 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) {
         }
         published.version = version;
         published.diagnostics = diagnostics;
-        let same = marks == published.relevance
-            && (version == published.relevance_version || marks.is_empty());
+        let same =
+            marks == published.relevance && (version == published.relevance_version || marks.is_empty());
         if let Some(model) = model.filter(|_| facts.relevance && !same) {
             shared.outbox.relevance(view.relevance(&model));
             published.relevance = marks;

@@ -21,7 +21,7 @@ use crate::lsp::worker::{self, StartEngine};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -70,8 +70,10 @@ impl WorkerSlot {
         shared.queue.start(None);
         match worker::spawn(Arc::clone(shared), start) {
             Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
-            Err(error) => shared
-                .show_once(MessageType::ERROR, &format!("linelens: the worker could not be started: {error}")),
+            Err(error) => shared.show_once(
+                MessageType::ERROR,
+                &format!("linelens: the worker could not be started: {error}"),
+            ),
         }
     }
 
@@ -266,8 +268,7 @@ impl Server {
 
     fn take_configuration(&self, settings: Value) {
         let Some(section) = from_proto::section(settings) else { return };
-        let problems =
-            self.shared.settings_mut().set_everywhere(Source::WorkspaceConfiguration, &section);
+        let problems = self.shared.settings_mut().set_everywhere(Source::WorkspaceConfiguration, &section);
         self.shared.report(&problems);
         self.settings_changed();
     }
@@ -526,7 +527,7 @@ async fn read_workspace_files(shared: Arc<Shared>, which: ReadFiles) {
     }
 }
 
-fn is_outdated(shared: &Shared, root: &PathBuf) -> bool {
+fn is_outdated(shared: &Shared, root: &Path) -> bool {
     let stamp = options::read_stamp(root);
     shared.settings().is_outdated(root, stamp)
 }

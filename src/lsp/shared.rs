@@ -119,9 +119,7 @@ impl Shared {
             layers: None,
         };
         match self.engine() {
-            EngineState::Loading => {
-                status(Health::Ok, false, Some("the model is being loaded".to_string()))
-            }
+            EngineState::Loading => status(Health::Ok, false, Some("the model is being loaded".to_string())),
             EngineState::Failed(reason) => status(Health::Error, true, Some(reason.to_string())),
             EngineState::Ready(model) => {
                 let note = model.info.provider_note.clone();

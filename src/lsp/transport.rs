@@ -47,14 +47,14 @@ async fn read_client<I: AsyncRead + Unpin>(
     let mut input = BufReader::new(input);
     while let Ok(Some(frame)) = read_frame(&mut input).await {
         let answer = match frame {
-            Frame::Message(body) => match check(&body) {
-                Ok(()) => {
+            Frame::Message(body) => match complaint(&body) {
+                Some(answer) => answer,
+                None => {
                     if write_frame(&mut to_server, &body).await.is_err() {
                         return;
                     }
                     continue;
                 }
-                Err(answer) => answer,
             },
             Frame::Malformed(reason) => parse_error(reason),
         };
@@ -149,7 +149,9 @@ fn check(body: &[u8]) -> Result<(), Response> {
     }
     match serde_json::from_slice::<Incoming>(body) {
         Ok(_) => Ok(()),
-        Err(error) if error.is_data() => Err(Response::from_error(request_id(body), Error::invalid_request())),
+        Err(error) if error.is_data() => {
+            Err(Response::from_error(request_id(body), Error::invalid_request()))
+        }
         Err(_) => Err(parse_error("the message is not JSON")),
     }
 }
@@ -203,14 +205,14 @@ mod tests {
 
     #[test]
     fn malformed_messages_are_told_apart() {
-        let code = |body: &[u8]| check(body).err().map(|answer| answer.error().unwrap().code.code());
+        let code = |body: &[u8]| complaint(body).map(|answer| answer.error().unwrap().code.code());
         assert_eq!(code(br#"{"jsonrpc":"2.0","method":"x","id":1}"#), None);
         assert_eq!(code(br#"{"jsonrpc":"2.0","result":null,"id":1}"#), None);
         assert_eq!(code(br#"{"jsonrpc":"2.0","method":"#), Some(-32700));
         assert_eq!(code(b"\xff"), Some(-32700));
         assert_eq!(code(b"[]"), Some(-32600));
         assert_eq!(code(&b"[".repeat(100_000)), Some(-32700));
-        let answer = check(br#"{"jsonrpc":"1.0","method":"x","id":"seven"}"#).unwrap_err();
+        let answer = complaint(br#"{"jsonrpc":"1.0","method":"x","id":"seven"}"#).unwrap();
         assert_eq!(answer.id(), &Id::String("seven".into()));
     }
 }

@@ -202,7 +202,8 @@ impl Worker {
             }
             Err(reason) => {
                 shared.set_engine(EngineState::Failed(reason.as_str().into()));
-                shared.show_once(MessageType::ERROR, &format!("linelens: there is no model to ask\n{reason}"));
+                shared
+                    .show_once(MessageType::ERROR, &format!("linelens: there is no model to ask\n{reason}"));
             }
         }
         let started = std::mem::take(&mut shared.queue.lock().started);
@@ -219,11 +220,12 @@ impl Worker {
             .snapshots()
             .into_iter()
             .filter_map(|snapshot| {
-                documents.read(&snapshot.uri, |document| {
-                    let cursors = [document.hovered, document.cursor];
-                    (document.changed_at, cursors, document.cursor_moved, document.paused)
-                })
-                .map(|facts| (snapshot, facts))
+                documents
+                    .read(&snapshot.uri, |document| {
+                        let cursors = [document.hovered, document.cursor];
+                        (document.changed_at, cursors, document.cursor_moved, document.paused)
+                    })
+                    .map(|facts| (snapshot, facts))
             })
             .collect();
         snapshots.sort_by_key(|(_, (changed_at, ..))| std::cmp::Reverse(*changed_at));
@@ -363,7 +365,9 @@ impl Worker {
         }
         let model = match self.shared.engine() {
             EngineState::Ready(model) => model,
-            EngineState::Loading => return Err(ExplainFailure::Failed("the model is not loaded".to_string())),
+            EngineState::Loading => {
+                return Err(ExplainFailure::Failed("the model is not loaded".to_string()));
+            }
             EngineState::Failed(reason) => return Err(ExplainFailure::Failed(reason.to_string())),
         };
         if let Some(name) = job.model.as_ref().filter(|name| **name != model.info.name) {
@@ -394,7 +398,11 @@ impl Worker {
             self.shared.progress.begin(title, job.token.clone(), Some(Arc::new(move || cancel.cancel())));
         let result =
             self.analyze(&snapshot, &function.function, &job.options, &job.cancel, &mut |done, total| {
-                let message = if total > 1 { format!("window {} of {total}", (done + 1).min(total)) } else { String::new() };
+                let message = if total > 1 {
+                    format!("window {} of {total}", (done + 1).min(total))
+                } else {
+                    String::new()
+                };
                 work.report(done as f64, total as f64, message);
             });
         drop(work);
@@ -476,7 +484,8 @@ impl Worker {
         let started = Instant::now();
         let result = catch_unwind(AssertUnwindSafe(|| {
             let cached = engine.is_cached(&snapshot.text, function, options);
-            let finding = engine.analyze(&snapshot.text, &snapshot.lines, function, options, cancel, progress);
+            let finding =
+                engine.analyze(&snapshot.text, &snapshot.lines, function, options, cancel, progress);
             (finding, cached)
         }));
         match result {

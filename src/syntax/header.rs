@@ -12,7 +12,7 @@ pub(super) enum Header {
         class: Option<String>,
     },
     /// A braced initialiser inside the header; the header goes on after it.
-    InitialiserInHeader,
+    Initialiser,
     /// An enumeration, an initialiser, a statement, something unknown.
     Other,
 }
@@ -223,7 +223,7 @@ impl Reader<'_> {
             // `member{value}` in an initialiser list; the body follows a closed initialiser.
             let last = self.tokens.len() - 1;
             if self.is_identifier(last) || self.is(last, b'>') {
-                return Header::InitialiserInHeader;
+                return Header::Initialiser;
             }
         }
         self.signature(chosen, has_handlers).map_or(Header::Other, Header::Function)
@@ -400,7 +400,7 @@ impl Reader<'_> {
             let between = chosen.close + 1..next.name.0;
             let starts_declaration =
                 is_type_keyword(self.text(between.start)) && !is_qualifier(self.text(between.start));
-            let is_pointer_to_type = between.len() > 0 && self.is(between.start, b'*');
+            let is_pointer_to_type = !between.is_empty() && self.is(between.start, b'*');
             let is_macro_before = self.looks_like_macro(chosen) && !self.looks_like_macro(next);
             if is_macro_before || starts_declaration || is_pointer_to_type {
                 chosen = next;
@@ -426,17 +426,16 @@ impl Reader<'_> {
             && !has_type
             && is_upper_case(self.text(first))
             && self.class != Some(self.text(first))
+            && let Some((name, name_span)) = self.macro_name(chosen)
         {
-            if let Some((name, name_span)) = self.macro_name(chosen) {
-                return Some(Signature {
-                    name,
-                    name_span,
-                    kind: FunctionKind::Macro,
-                    start,
-                    has_handlers,
-                    has_type,
-                });
-            }
+            return Some(Signature {
+                name,
+                name_span,
+                kind: FunctionKind::Macro,
+                start,
+                has_handlers,
+                has_type,
+            });
         }
         let unqualified = (first..=last).rev().find(|at| self.is_scope(*at)).map_or(first, |scope| scope + 1);
         let is_qualified = unqualified > first;

@@ -14,11 +14,13 @@ use crate::text::ByteSpan;
 use std::collections::HashMap;
 
 /// Tokens of one header; what is longer is no header.
-const LONGEST_HEADER: usize = 4096;
+const LONGEST_HEADER: usize = 2048;
 /// Old-style parameter declarations of one function.
 const MOST_OLD_STYLE_DECLARATIONS: usize = 64;
 /// Conditionals open at a brace from which reading may have to start again.
 const MOST_SAVED_CONDITIONALS: usize = 256;
+/// Conditionals inside one another; all branches of those further inside are read.
+const DEEPEST_CONDITIONALS: usize = 4096;
 
 /// The definitions between declarations of a file, in the order of their end; those inside functions are not found.
 pub(super) fn definitions(source: &str, language: Language) -> Vec<Function> {
@@ -37,12 +39,15 @@ struct Scanner<'a> {
     /// The tokens since the last declaration ended.
     header: Vec<Token>,
     conditionals: Vec<Conditional>,
+    /// How many conditionals are open beyond the deepest of those.
+    too_deep: usize,
     assumptions: HashMap<String, bool>,
     /// Whether `}` in the first column ends a body whatever is open: set once a body was found to have no end.
     trust_first_column: bool,
     checkpoint: Option<Checkpoint<'a>>,
     /// A function-try-block whose body just ended, waiting for its handlers.
     handlers_of: Option<usize>,
+    last_token_end: usize,
 }
 
 #[derive(Clone)]
@@ -120,10 +125,12 @@ impl<'a> Scanner<'a> {
             state: State::default(),
             header: Vec::new(),
             conditionals: Vec::new(),
+            too_deep: 0,
             assumptions: HashMap::from([plus_plus]),
             trust_first_column: false,
             checkpoint: None,
             handlers_of: None,
+            last_token_end: 0,
         }
     }
 
@@ -136,7 +143,7 @@ impl<'a> Scanner<'a> {
                 }
             }
             if self.trust_first_column || !self.go_back_to_open_body() {
-                return;
+                return self.end_open_body();
             }
             self.trust_first_column = true;
         }
@@ -150,10 +157,24 @@ impl<'a> Scanner<'a> {
         self.lexer = lexer;
         self.state = state;
         self.conditionals = conditionals;
+        self.too_deep = 0;
         self.found.truncate(found);
         self.header.clear();
         self.handlers_of = None;
         true
+    }
+
+    /// A definition that is cut off, or still being typed, reaches to the last token.
+    fn end_open_body(&mut self) {
+        if let Some(Block { kind: BlockKind::Body(signature), .. }) = self.state.block.take() {
+            self.found.push(Function {
+                name: signature.name,
+                kind: signature.kind,
+                span: ByteSpan::new(signature.start, self.last_token_end),
+                name_span: signature.name_span,
+                parse_errors: true,
+            });
+        }
     }
 
     fn is_live(&self) -> bool {
@@ -161,6 +182,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn token(&mut self, token: Token) {
+        self.last_token_end = token.end;
         if !self.is_live() {
             if let Some(conditional) = self.conditionals.last_mut() {
                 conditional.unread_token(token);
@@ -230,6 +252,12 @@ impl<'a> Scanner<'a> {
             }
             TokenKind::Punctuation(b';') => self.semicolon(token),
             TokenKind::Punctuation(b':') if self.is_label() => self.end_declaration(),
+            // In no header: the rest of a comment whose start is cut off, or no C at all.
+            TokenKind::Punctuation(b'/' | b'%' | b'?' | b'@' | b'`' | b'\\')
+                if self.state.parentheses == 0 && !self.is_operator() =>
+            {
+                self.end_declaration();
+            }
             _ => {
                 match token.kind {
                     TokenKind::Punctuation(b'(') => self.state.parentheses += 1,
@@ -265,6 +293,10 @@ impl<'a> Scanner<'a> {
             }
             _ => false,
         }
+    }
+
+    fn is_operator(&self) -> bool {
+        self.header.last().is_some_and(|word| word.text(self.source) == "operator")
     }
 
     fn semicolon(&mut self, token: Token) {
@@ -339,7 +371,7 @@ impl<'a> Scanner<'a> {
                 self.scopes.push(Scope { parent: self.state.scope, class });
                 self.state.scope = self.scopes.len() - 1;
             }
-            Header::InitialiserInHeader => self.open_block(BlockKind::Initialiser),
+            Header::Initialiser => self.open_block(BlockKind::Initialiser),
             Header::Other => {
                 self.end_declaration();
                 self.open_block(BlockKind::Other);
@@ -388,6 +420,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn open_conditional(&mut self, condition: Condition) {
+        if self.conditionals.len() == DEEPEST_CONDITIONALS {
+            self.too_deep += 1;
+            return;
+        }
         let live = self.is_live();
         let before = self.clean_scope().filter(|_| live);
         let counts = live && self.holds(condition);
@@ -406,6 +442,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn next_branch(&mut self, condition: Condition) {
+        if self.too_deep > 0 {
+            return;
+        }
         let Some(mut conditional) = self.conditionals.pop() else { return };
         if !conditional.live {
             return self.conditionals.push(conditional);
@@ -430,6 +469,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn close_conditional(&mut self) {
+        if self.too_deep > 0 {
+            self.too_deep -= 1;
+            return;
+        }
         let Some(mut conditional) = self.conditionals.pop() else { return };
         if !conditional.live {
             return;

@@ -5,15 +5,19 @@ use super::lex::{Lexeme, Lexer};
 use super::{Edit, Function, Language, in_order};
 use crate::text::ByteSpan;
 use std::ops::ControlFlow;
-use tree_sitter::{InputEdit, Node, ParseOptions, ParseState, Parser, Point, Tree, TreeCursor};
+use std::time::{Duration, Instant};
+use tree_sitter::{InputEdit, Node, ParseOptions, ParseState, Parser, Point, Tree};
 
 /// Longer texts are left to the scan: a tree takes tens of bytes of memory a byte of text.
-const LONGEST_TEXT: usize = 4 << 20;
+const LONGEST_TEXT: usize = 2 << 20;
 /// Longer texts with errors keep the tree that an edit left, fresh or not.
 const LONGEST_REPARSED: usize = 1 << 20;
-/// How often the parser may report progress: a count, not a time, so that the same text gives the same tree on any
-/// machine. Ordinary code takes about one report for 30 bytes; error recovery on hostile text takes endlessly many.
-const FEWEST_REPORTS: usize = 20_000;
+/// How often the parser may report progress on a text without bytes, and for how many bytes once more. Real code
+/// takes a report for a hundred bytes or more; a count gives the same tree for the same text on any machine.
+const REPORTS: usize = 1_000;
+const BYTES_PER_REPORT: usize = 25;
+/// Some hostile texts (`a::a::a::…`) make each step of error recovery slow, which no count shows.
+const LONGEST_PARSE: Duration = Duration::from_secs(2);
 
 pub(super) fn parse(text: &str, language: Language, old: Option<&Tree>) -> Option<Tree> {
     if text.len() > LONGEST_TEXT {
@@ -26,10 +30,15 @@ pub(super) fn parse(text: &str, language: Language, old: Option<&Tree>) -> Optio
     let mut parser = Parser::new();
     parser.set_language(&grammar.into()).ok()?;
     let bytes = text.as_bytes();
-    let mut reports_left = FEWEST_REPORTS + text.len();
+    let mut reports_left = REPORTS + text.len() / BYTES_PER_REPORT;
+    let started = Instant::now();
     let mut progress = |_: &ParseState| {
         reports_left = reports_left.saturating_sub(1);
-        if reports_left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if reports_left == 0 || started.elapsed() > LONGEST_PARSE {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
     parser.parse_with_options(&mut |offset, _| bytes.get(offset..).unwrap_or_default(), old, Some(options))
@@ -62,7 +71,10 @@ fn point(text: &str, offset: usize) -> Point {
 /// How many errors the grammar meets in a text, or in its first part if it is long.
 pub(super) fn error_count(text: &str, language: Language) -> usize {
     let part = &text[..text.floor_char_boundary(LONGEST_REPARSED)];
-    parse(part, language, None).map_or(usize::MAX, |tree| Walk::through(&tree, part).errors.len())
+    let Some(tree) = parse(part, language, None) else { return usize::MAX };
+    let of_root = usize::from(tree.root_node().is_error());
+    let walk = Walk::through(&tree, part);
+    walk.errors.len() + walk.misread + of_root
 }
 
 /// The scanned definitions, completed by the tree's.
@@ -100,7 +112,7 @@ pub(super) fn complete(tree: &Tree, text: &str, scanned: Vec<Function>) -> Vec<F
     let mut functions = in_order(functions);
     for function in &mut functions {
         let first = walk.errors.partition_point(|error| error.end < function.span.start);
-        function.parse_errors = walk.errors.get(first).is_some_and(|error| error.start < function.span.end);
+        function.parse_errors |= walk.errors.get(first).is_some_and(|error| error.start < function.span.end);
     }
     functions
 }
@@ -140,17 +152,19 @@ impl Definition<'_> {
 }
 
 /// What one pass over a tree finds.
-#[derive(Default)]
 struct Walk<'tree> {
+    root: Node<'tree>,
     /// In the order of their start.
     definitions: Vec<Definition<'tree>>,
     /// Errors and missing tokens, in order; those inside an error are not listed.
     errors: Vec<ByteSpan>,
+    /// Definitions without a parameter list: C's grammar takes `namespace a { … }` and `class B { … }` for those.
+    misread: usize,
 }
 
 /// A node around the present one that matters to definitions below it.
 struct Around<'tree> {
-    depth: u32,
+    depth: usize,
     node: Node<'tree>,
     kind: AroundKind,
 }
@@ -167,13 +181,15 @@ enum AroundKind {
 impl<'tree> Walk<'tree> {
     /// Without recursion: trees of hostile texts are deep.
     fn through(tree: &'tree Tree, text: &str) -> Walk<'tree> {
-        let mut walk = Walk::default();
+        let mut walk =
+            Walk { root: tree.root_node(), definitions: Vec::new(), errors: Vec::new(), misread: 0 };
         let mut around: Vec<Around<'tree>> = Vec::new();
         let mut errors_around = 0;
+        // The cursor's own depth takes as long as it is deep.
+        let mut depth = 0;
         let mut cursor = tree.walk();
         loop {
             let node = cursor.node();
-            let depth = cursor.depth();
             while let Some(left) = around.pop_if(|around| around.depth >= depth) {
                 errors_around -= usize::from(left.kind == AroundKind::Error);
             }
@@ -184,10 +200,14 @@ impl<'tree> Walk<'tree> {
                 around.push(Around { depth, node, kind });
             }
             if may_hold_definitions(node) && cursor.goto_first_child() {
+                depth += 1;
                 continue;
             }
-            if !go_on(&mut cursor) {
-                return walk;
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    return walk;
+                }
+                depth -= 1;
             }
         }
     }
@@ -200,7 +220,7 @@ impl<'tree> Walk<'tree> {
         text: &str,
     ) -> Option<AroundKind> {
         if node.is_error() || node.is_missing() {
-            if !in_error && node.parent().is_some() {
+            if !in_error && node != self.root {
                 self.errors.push(ByteSpan::new(node.start_byte(), node.end_byte()));
             }
             return node.is_error().then_some(AroundKind::Error);
@@ -234,6 +254,11 @@ impl<'tree> Walk<'tree> {
             let name = class.node.child_by_field_name("name");
             name.and_then(|name| text.get(name.byte_range())).unwrap_or("").to_owned()
         });
+        let declarator = node.child_by_field_name("declarator");
+        if declarator.is_some_and(|declarator| declarator.kind() == "identifier") {
+            self.misread += 1;
+            return;
+        }
         self.definitions.push(Definition {
             node,
             span: ByteSpan::new(start, node.end_byte()),
@@ -275,16 +300,4 @@ fn may_hold_definitions(node: Node<'_>) -> bool {
             | "parenthesized_expression"
             | "condition_clause"
     )
-}
-
-/// To the next node that is not below this one; `false` at the end.
-fn go_on(cursor: &mut TreeCursor<'_>) -> bool {
-    loop {
-        if cursor.goto_next_sibling() {
-            return true;
-        }
-        if !cursor.goto_parent() {
-            return false;
-        }
-    }
 }

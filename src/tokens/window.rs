@@ -31,6 +31,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init)]
     fn cuts_by_hand() {
         assert_eq!(windows(0, 8), [0..0]);
         assert_eq!(windows(8, 8), [0..8]);

@@ -156,8 +156,7 @@ fn finding(
     order.sort_by(|a, b| scored[*b].raw.total_cmp(&scored[*a].raw).then(a.cmp(b)));
     for (rank, index) in order.into_iter().enumerate() {
         scored[index].rank = rank + 1;
-        scored[index].score =
-            if high > low { (scored[index].raw - low) / (high - low) } else { 0.0 };
+        scored[index].score = if high > low { (scored[index].raw - low) / (high - low) } else { 0.0 };
     }
     let body = function.span.of(document).unwrap();
     let probability = if body.contains("strcpy") { 0.9375 } else { 0.125 };
@@ -307,11 +306,8 @@ impl Client {
 
     /// A server in its own process.
     pub fn spawn(mut command: std::process::Command) -> Client {
-        let mut child = command
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take().unwrap();
         let stdout = child.stdout.take().unwrap();
         let (messages, incoming) = mpsc::channel();

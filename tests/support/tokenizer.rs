@@ -1,7 +1,7 @@
 //! A small tokenizer for tests.
 
 // Each test program uses a part of this.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use serde_json::{Map, Value, json};
 

@@ -1,10 +1,10 @@
 //! A Rust source file as text: comments and literals blanked, test code left out, split into tokens and paths.
 
 /// A file under `src/`.
-pub struct Source {
+pub(crate) struct Source {
     /// `src/…`, with forward slashes.
-    pub path: String,
-    pub text: String,
+    pub(crate) path: String,
+    pub(crate) text: String,
     /// `text` with the same lines, but without comments, literals and test code.
     code: String,
     /// `text` with the same lines, but without literals.
@@ -13,22 +13,22 @@ pub struct Source {
 
 /// A word or a punctuation mark; `::` is one.
 #[derive(Clone, Copy)]
-pub struct Token<'a> {
+pub(crate) struct Token<'a> {
     /// 1-based.
-    pub line: usize,
-    pub text: &'a str,
+    pub(crate) line: usize,
+    pub(crate) text: &'a str,
 }
 
 /// A path such as `crate::text::ByteSpan`; a `use` tree is expanded into one path a leaf.
-pub struct PathUse {
-    pub line: usize,
-    pub names: Vec<String>,
+pub(crate) struct PathUse {
+    pub(crate) line: usize,
+    pub(crate) names: Vec<String>,
     /// Whether it is the path of a `use` declaration.
-    pub in_use: bool,
+    pub(crate) in_use: bool,
 }
 
 impl Source {
-    pub fn new(path: &str, text: &str) -> Source {
+    pub(crate) fn new(path: &str, text: &str) -> Source {
         let is_test = path.ends_with("/tests.rs") || path.ends_with("_tests.rs") || path.contains("/tests/");
         let code = if is_test { String::new() } else { without_tests(&blank(text)) };
         let commented = blank_literals(text);
@@ -36,7 +36,7 @@ impl Source {
     }
 
     /// The top-level module: `lsp` for `src/lsp.rs` and for all below `src/lsp/`; `lib.rs` and `main.rs` as they are.
-    pub fn module(&self) -> &str {
+    pub(crate) fn module(&self) -> &str {
         let inner = self.inner();
         match inner.split_once('/') {
             Some((module, _)) => module,
@@ -46,7 +46,7 @@ impl Source {
     }
 
     /// How many modules deep the file is: 1 for `src/lsp.rs`, 2 for `src/lsp/worker.rs`.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         match self.inner() {
             "lib.rs" | "main.rs" => 0,
             inner => inner.split('/').filter(|part| *part != "mod.rs").count(),
@@ -54,23 +54,23 @@ impl Source {
     }
 
     /// Whether the file belongs to one of the places: a module's name or a file below `src/`.
-    pub fn is_in(&self, places: &[&str]) -> bool {
+    pub(crate) fn is_in(&self, places: &[&str]) -> bool {
         places.iter().any(|place| *place == self.module() || *place == self.inner())
     }
 
-    pub fn is_generated(&self) -> bool {
+    pub(crate) fn is_generated(&self) -> bool {
         is_generated(&self.text)
     }
 
-    pub fn at(&self, line: usize, message: &str) -> String {
+    pub(crate) fn at(&self, line: usize, message: &str) -> String {
         format!("{}:{line}: {message}", self.path)
     }
 
-    pub fn tokens(&self) -> Vec<Token<'_>> {
+    pub(crate) fn tokens(&self) -> Vec<Token<'_>> {
         tokens(&self.code)
     }
 
-    pub fn paths(&self) -> Vec<PathUse> {
+    pub(crate) fn paths(&self) -> Vec<PathUse> {
         let tokens = self.tokens();
         let mut paths = Vec::new();
         let mut at = 0;
@@ -86,7 +86,7 @@ impl Source {
     }
 
     /// The lines of the statement up to `line` (1-based), with the comments and attributes directly above it.
-    pub fn statement_so_far(&self, line: usize) -> Vec<&str> {
+    pub(crate) fn statement_so_far(&self, line: usize) -> Vec<&str> {
         let code: Vec<&str> = self.code.lines().collect();
         let commented: Vec<&str> = self.commented.lines().collect();
         let goes_on = |line: &str| !line.trim().is_empty() && !line.trim_end().ends_with([';', '{', '}']);
@@ -107,7 +107,7 @@ impl Source {
 }
 
 /// Code written by a generator says so in its first lines.
-pub fn is_generated(text: &str) -> bool {
+pub(crate) fn is_generated(text: &str) -> bool {
     text.lines().take(3).any(|line| line.starts_with("//") && line.contains("@generated"))
 }
 
@@ -163,7 +163,7 @@ fn tokens(code: &str) -> Vec<Token<'_>> {
 }
 
 /// The text with comments and literals turned into spaces; line breaks stay.
-pub fn blank(text: &str) -> String {
+pub(crate) fn blank(text: &str) -> String {
     blank_where(text, |_| true)
 }
 

@@ -1,12 +1,14 @@
 //! From our types to LSP's. Findings must be at home in the snapshot they are drawn on.
 
-use super::ext::{DocumentFinding, FindingMessage, FunctionMessage, LineMessage, ModelMessage, VersionedDocument};
+use super::ext::{
+    DocumentFinding, FindingMessage, FunctionMessage, LineMessage, ModelMessage, VersionedDocument,
+};
 use crate::analysis::Finding;
 use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
+use crate::escape;
 use crate::lines::LineScore;
 use crate::lsp::documents::Snapshot;
-use crate::escape;
 use crate::lsp::proto::capabilities::ClientFacts;
 use crate::text::{ByteSpan, PositionEncoding};
 use tower_lsp::ls_types::*;

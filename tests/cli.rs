@@ -1,0 +1,315 @@
+//! The command line end to end, with the built-in detector.
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const SOURCE: &str = "#include <string.h>\n\n/* a comment with é and 🦀 */\nint first(char *out, const char *in)\n{\n\tstrcpy(out, in);\n\n\treturn 0;\n}\n\nstatic int second(void) { return 1; }\n";
+
+fn linelens(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
+    command.args(arguments).current_dir(folder).env("XDG_CONFIG_HOME", folder).env("NO_COLOR", "1");
+    command.env_remove("FORCE_COLOR").env_remove("COLORTERM");
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut child = linelens(folder, arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", err(output));
+    out(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn workspace() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.c"), SOURCE).unwrap();
+    folder
+}
+
+#[test]
+fn explain_prints_the_finding_as_documented() {
+    let folder = workspace();
+    let rows = rows(&run(folder.path(), &["explain", "a.c:6", "--format", "json", "--threshold", "0"], ""));
+    assert_eq!(rows.len(), 1);
+    let finding = rows[0].as_object().unwrap();
+    let keys: Vec<&str> = finding.keys().map(String::as_str).collect();
+    assert_eq!(
+        keys,
+        [
+            "file",
+            "function",
+            "model",
+            "executionProvider",
+            "method",
+            "profile",
+            "probability",
+            "threshold",
+            "flagged",
+            "truncated",
+            "windows",
+            "lines",
+            "unseenLines"
+        ]
+    );
+    assert_eq!(finding["file"], "a.c");
+    assert_eq!(
+        finding["function"],
+        serde_json::json!({"name": "first", "kind": "function", "startLine": 4, "endLine": 9})
+    );
+    assert_eq!(finding["method"], "attention:first");
+    assert_eq!(finding["profile"], "editor");
+    assert_eq!(finding["executionProvider"], "cpu");
+    assert_eq!(finding["flagged"], true);
+    assert_eq!(finding["model"]["sha256"].as_str().unwrap().len(), 64);
+    let lines = finding["lines"].as_array().unwrap();
+    let numbers: Vec<u64> = lines.iter().map(|line| line["line"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [4, 5, 6, 8, 9], "line 7 is blank");
+    assert_eq!(lines[2]["text"], "\tstrcpy(out, in);");
+    let scores: Vec<f64> = lines.iter().map(|line| line["score"].as_f64().unwrap()).collect();
+    assert_eq!(scores.iter().cloned().fold(0.0, f64::max), 1.0);
+    assert_eq!(scores.iter().cloned().fold(1.0, f64::min), 0.0);
+    let mut ranks: Vec<u64> = lines.iter().map(|line| line["rank"].as_u64().unwrap()).collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn explain_finds_functions_by_position_name_and_standard_input() {
+    let folder = workspace();
+    let names = |arguments: &[&str], input: &str| -> Vec<String> {
+        let mut all = vec!["explain", "--format", "json"];
+        all.extend(arguments);
+        let rows = rows(&run(folder.path(), &all, input));
+        rows.iter().map(|row| row["function"]["name"].as_str().unwrap().to_string()).collect()
+    };
+    assert_eq!(names(&["a.c"], ""), ["first", "second"]);
+    assert_eq!(names(&["a.c:11"], ""), ["second"]);
+    assert_eq!(names(&["a.c:11:30"], ""), ["second"]);
+    assert_eq!(names(&["a.c", "--function", "second"], ""), ["second"]);
+    assert_eq!(names(&["-", "--language", "c"], SOURCE), ["first", "second"]);
+    assert_eq!(names(&["-"], "struct A { int f() { return 1; } };"), ["f"]);
+    let methods = rows(&run(folder.path(), &["explain", "a.c:6", "--method", "all", "--format", "json"], ""));
+    let methods: Vec<&str> = methods.iter().map(|row| row["method"].as_str().unwrap()).collect();
+    assert_eq!(methods.first(), Some(&"attention:first"));
+    assert_eq!(methods.last(), Some(&"attention:last"));
+}
+
+#[test]
+fn explain_shades_or_draws_bars() {
+    let folder = workspace();
+    let plain = out(&run(folder.path(), &["explain", "a.c:6"], ""));
+    assert!(!plain.contains('\x1b'), "NO_COLOR is honoured: {plain}");
+    assert!(plain.starts_with("a.c:4: first: "), "{plain}");
+    assert!(plain.contains("1.00 █ │"), "{plain}");
+    assert!(plain.contains("7        │\n"), "a blank line has no score: {plain}");
+    let shaded = |color_term: &str| {
+        let mut command = linelens(folder.path(), &["explain", "a.c:6", "--color", "always"]);
+        command.env_remove("NO_COLOR").env("COLORTERM", color_term).env("TERM", "xterm-256color");
+        out(&command.output().unwrap())
+    };
+    assert!(shaded("truecolor").contains("\x1b[38;2;"));
+    assert!(shaded("").contains("\x1b[38;5;"));
+}
+
+#[test]
+fn a_hostile_source_cannot_steer_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("b.c"),
+        "int f(void)\n{\n\treturn 1; // \x1b]0;title\x07 \u{202e}\n}\n",
+    )
+    .unwrap();
+    let output = run(folder.path(), &["explain", "b.c"], "");
+    let text = out(&output);
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(text.contains("\\u{1b}]0;title\\u{7} \\u{202e}"), "{text}");
+    assert!(!text.contains('\x1b') && !text.contains('\u{202e}'), "{text}");
+}
+
+#[test]
+fn mistakes_are_explained_and_end_with_2() {
+    let folder = workspace();
+    std::fs::write(folder.path().join("empty.c"), "int x;\n").unwrap();
+    for (arguments, message) in [
+        (&["explain", "missing.c"][..], "missing.c cannot be read"),
+        (&["explain", "a.c:99"], "a.c has 12 lines, so there is no line 99"),
+        (&["explain", "a.c:1"], "no C or C++ function definition holds this position"),
+        (
+            &["explain", "a.c", "--function", "third"],
+            "a.c has no function third; its functions are first, second",
+        ),
+        (&["explain", "a.c:6", "--function", "first"], "a position and --function were given"),
+        (&["explain", "empty.c"], "the file has no C or C++ function definition"),
+        (&["explain", "a.c:6", "--method", "attention:0"], "`method`: unknown method \"attention:0\""),
+        (&["explain", "a.c:6", "--method", "attention:99"], "there is no attention:99"),
+        (&["explain", "a.c:6", "--threshold", "2"], "`threshold`: expected a number from 0 to 1, found 2"),
+        (&["explain", "a.c:6", "--threads", "many"], "`threads`: expected a whole number"),
+        (&["explain", "a.c:6", "--profile", "x"], "unknown profile \"x\""),
+        (&["explain", "a.c:6", "--model", "nowhere"], "nowhere"),
+        (&["explain", "a.c:6", "--library", "nowhere.so"], "nowhere.so"),
+        (&["explain", "a.c:6", "--execution-provider", "cuda"], "CUDA was asked for, but does not work"),
+        (&["check", "missing"], "missing cannot be read"),
+        (&["frobnicate"], "unrecognized subcommand"),
+    ] {
+        // With a GPU, CUDA may work.
+        if arguments.contains(&"cuda") && Path::new("/dev/nvidia0").exists() {
+            println!("skipped: this machine has a GPU, so asking for CUDA may succeed");
+            continue;
+        }
+        let output = run(folder.path(), arguments, "");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains(message), "{arguments:?}: {}", err(&output));
+        assert_eq!(out(&output), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_failed_start_shows_the_doctor() {
+    let folder = workspace();
+    let output = run(folder.path(), &["explain", "a.c:6", "--model", "nowhere"], "");
+    let doctor = run(folder.path(), &["doctor", "--model", "nowhere"], "");
+    assert_eq!(doctor.status.code(), Some(1));
+    let report = out(&doctor);
+    assert!(report.contains("nowhere"), "{report}");
+    let model_line = report.lines().find(|line| line.starts_with("model")).unwrap();
+    assert!(err(&output).contains(model_line), "{}\n---\n{report}", err(&output));
+}
+
+#[test]
+fn doctor_is_content_with_a_working_set_up() {
+    let folder = workspace();
+    let output = run(folder.path(), &["doctor"], "");
+    assert!(output.status.success(), "{}", out(&output));
+    let json = run(folder.path(), &["doctor", "--format", "json"], "");
+    let report: Value = serde_json::from_str(&out(&json)).unwrap();
+    assert_eq!(report["healthy"], true);
+    assert_eq!(report["executionProviders"][0]["works"], true);
+}
+
+#[test]
+fn a_workspace_file_counts_but_cannot_say_what_runs() {
+    let folder = workspace();
+    std::fs::write(
+        folder.path().join("linelens.toml"),
+        "threshold = 0.0\nmodel = \"/tmp\"\nlibrary = \"/tmp/x.so\"\n",
+    )
+    .unwrap();
+    let output = run(folder.path(), &["explain", "a.c:6", "--format", "json"], "");
+    assert_eq!(rows(&output)[0]["threshold"], 0.0);
+    let warnings = err(&output);
+    assert!(warnings.contains("`model`: ignored") && warnings.contains("`library`: ignored"), "{warnings}");
+}
+
+#[test]
+fn functions_lists_what_the_finder_sees() {
+    let folder = workspace();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    std::fs::write(folder.path().join("sub/b.cpp"), "struct B { B() {} };\n").unwrap();
+    std::fs::write(folder.path().join("sub/ignored.c"), "int i(void) { return 0; }\n").unwrap();
+    std::fs::write(folder.path().join(".gitignore"), "ignored.c\n").unwrap();
+    let rows = rows(&run(folder.path(), &["functions", "."], ""));
+    let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["first", "second", "B"]);
+    assert_eq!(rows[0]["startLine"], 4);
+    assert_eq!(rows[0]["endLine"], 9);
+    assert_eq!(rows[2]["kind"], "constructor");
+    assert_eq!(rows[0]["parseErrors"], false);
+}
+
+#[test]
+fn check_reports_and_sets_the_exit_code() {
+    let folder = workspace();
+    let all = run(folder.path(), &["check", ".", "--threshold", "0"], "");
+    assert_eq!(all.status.code(), Some(0), "{}", err(&all));
+    let text = out(&all);
+    assert!(text.contains("a.c:4: first: flagged"), "{text}");
+    assert!(text.ends_with("2 of 2 functions flagged in 1 files\n"), "{text}");
+    let code = |threshold: &str| {
+        run(folder.path(), &["check", ".", "--fail-on", "flagged", "--threshold", threshold], "")
+            .status
+            .code()
+    };
+    assert_eq!((code("0"), code("1")), (Some(1), Some(0)));
+    let json =
+        rows(&run(folder.path(), &["check", ".", "--format", "json", "--threshold", "1", "--all"], ""));
+    assert_eq!(json.len(), 2);
+    assert_eq!(json[0]["flagged"], false);
+}
+
+#[test]
+fn score_answers_every_row_in_order() {
+    let folder = workspace();
+    let input = "{\"id\": 7, \"func\": \"int f(void) { return 1; }\", \"other\": [1]}\n\nnot json\n{\"id\": \"x\"}\n\
+                 {\"id\": \"last\", \"func\": \"\"}\n";
+    let output = run(folder.path(), &["score"], input);
+    assert_eq!(output.status.code(), Some(1));
+    let rows: Vec<Value> = out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 4);
+    assert_eq!(rows[0]["id"], 7);
+    assert!((0.0..=1.0).contains(&rows[0]["probability"].as_f64().unwrap()));
+    assert_eq!((&rows[1]["id"], &rows[1]["row"]), (&Value::Null, &Value::from(3)));
+    assert_eq!((&rows[2]["id"], &rows[2]["row"]), (&Value::from("x"), &Value::from(4)));
+    assert!(rows[2]["error"].as_str().unwrap().contains("func"));
+    assert_eq!(rows[3]["id"], "last");
+    assert!(rows[3]["probability"].is_number());
+    assert!(err(&output).contains("2 rows have no score"), "{}", err(&output));
+
+    let with_lines =
+        run(folder.path(), &["score", "--method", "attention:last"], "{\"func\": \"int f()\\n{\\n}\"}\n");
+    let row: Value = serde_json::from_str(&out(&with_lines)).unwrap();
+    assert_eq!(row["method"], "attention:last");
+    assert_eq!(row["lines"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn the_paper_profile_truncates_and_marks_what_was_not_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let body: String = (0..400).map(|i| format!("\tif (a > {i}) b[{i}] = a + {i};\n")).collect();
+    std::fs::write(folder.path().join("long.c"), format!("void f(int a, int *b)\n{{\n{body}}}\n")).unwrap();
+    let explain = |profile: &str| {
+        rows(&run(folder.path(), &["explain", "long.c", "--format", "json", "--profile", profile], ""))[0]
+            .clone()
+    };
+    let (editor, paper) = (explain("editor"), explain("paper"));
+    assert!(editor["windows"].as_u64().unwrap() > 1);
+    assert_eq!((&editor["truncated"], &paper["truncated"]), (&Value::from(false), &Value::from(true)));
+    assert_eq!(paper["windows"], 1);
+    assert_eq!(editor["lines"].as_array().unwrap().len(), 403);
+    assert_eq!(editor["unseenLines"].as_array().unwrap().len(), 0);
+    let (seen, unseen) = (paper["lines"].as_array().unwrap().len(), paper["unseenLines"].as_array().unwrap());
+    assert_eq!(seen + unseen.len(), 403);
+    assert_eq!(unseen.last().unwrap(), 403);
+    let overridden = rows(&run(
+        folder.path(),
+        &["explain", "long.c", "--format", "json", "--profile", "paper", "--long", "window", "--absolute"],
+        "",
+    ));
+    assert_eq!(overridden[0]["profile"], "paper+long=window+absolute");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let folder = workspace();
+    let mut child = linelens(folder.path(), &["explain", "a.c"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
