@@ -143,16 +143,17 @@ enum Incoming {
     Request(#[allow(dead_code)] Request),
 }
 
-fn check(body: &[u8]) -> Result<(), Response> {
+/// The answer to a message that cannot be read.
+fn complaint(body: &[u8]) -> Option<Response> {
     if std::str::from_utf8(body).is_err() {
-        return Err(parse_error("the message is not UTF-8"));
+        return Some(parse_error("the message is not UTF-8"));
     }
     match serde_json::from_slice::<Incoming>(body) {
-        Ok(_) => Ok(()),
+        Ok(_) => None,
         Err(error) if error.is_data() => {
-            Err(Response::from_error(request_id(body), Error::invalid_request()))
+            Some(Response::from_error(request_id(body), Error::invalid_request()))
         }
-        Err(_) => Err(parse_error("the message is not JSON")),
+        Err(_) => Some(parse_error("the message is not JSON")),
     }
 }
 
