@@ -439,6 +439,8 @@ fn explain_answers_with_the_finding() {
     assert!(
         client.expect("window/logMessage")["message"].as_str().unwrap().contains("unit.c:1: no C or C++")
     );
+    // The cursor has left `add`.
+    assert_eq!(client.expect("linelens/relevance")["functions"].as_array().unwrap().len(), 1);
     client.finish();
 }
 
@@ -677,6 +679,7 @@ fn cancelling_the_progress_stops_the_background() {
 fn methods_are_chosen_by_command() {
     let (mut client, knobs) = opened(Setup::default());
     client.ignore("textDocument/publishDiagnostics");
+    client.take("textDocument/publishDiagnostics");
     client.expect("linelens/relevance");
     assert_eq!(client.command("linelens.nextMethod", json!([])).unwrap(), "attention:first");
     let relevance = client.expect("linelens/relevance");

@@ -3,7 +3,7 @@
 #[path = "support/lsp.rs"]
 mod support;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -21,7 +21,7 @@ use crate::lsp::worker::{self, StartEngine};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -527,7 +527,7 @@ async fn read_workspace_files(shared: Arc<Shared>, which: ReadFiles) {
     }
 }
 
-fn is_outdated(shared: &Shared, root: &PathBuf) -> bool {
+fn is_outdated(shared: &Shared, root: &Path) -> bool {
     let stamp = options::read_stamp(root);
     shared.settings().is_outdated(root, stamp)
 }

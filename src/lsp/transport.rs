@@ -47,14 +47,14 @@ async fn read_client<I: AsyncRead + Unpin>(
     let mut input = BufReader::new(input);
     while let Ok(Some(frame)) = read_frame(&mut input).await {
         let answer = match frame {
-            Frame::Message(body) => match check(&body) {
-                Ok(()) => {
+            Frame::Message(body) => match complaint(&body) {
+                Some(answer) => answer,
+                None => {
                     if write_frame(&mut to_server, &body).await.is_err() {
                         return;
                     }
                     continue;
                 }
-                Err(answer) => answer,
             },
             Frame::Malformed(reason) => parse_error(reason),
         };
@@ -143,16 +143,17 @@ enum Incoming {
     Request(#[allow(dead_code)] Request),
 }
 
-fn check(body: &[u8]) -> Result<(), Response> {
+/// The answer to a message that cannot be read.
+fn complaint(body: &[u8]) -> Option<Response> {
     if std::str::from_utf8(body).is_err() {
-        return Err(parse_error("the message is not UTF-8"));
+        return Some(parse_error("the message is not UTF-8"));
     }
     match serde_json::from_slice::<Incoming>(body) {
-        Ok(_) => Ok(()),
+        Ok(_) => None,
         Err(error) if error.is_data() => {
-            Err(Response::from_error(request_id(body), Error::invalid_request()))
+            Some(Response::from_error(request_id(body), Error::invalid_request()))
         }
-        Err(_) => Err(parse_error("the message is not JSON")),
+        Err(_) => Some(parse_error("the message is not JSON")),
     }
 }
 
@@ -205,14 +206,14 @@ mod tests {
 
     #[test]
     fn malformed_messages_are_told_apart() {
-        let code = |body: &[u8]| check(body).err().map(|answer| answer.error().unwrap().code.code());
+        let code = |body: &[u8]| complaint(body).map(|answer| answer.error().unwrap().code.code());
         assert_eq!(code(br#"{"jsonrpc":"2.0","method":"x","id":1}"#), None);
         assert_eq!(code(br#"{"jsonrpc":"2.0","result":null,"id":1}"#), None);
         assert_eq!(code(br#"{"jsonrpc":"2.0","method":"#), Some(-32700));
         assert_eq!(code(b"\xff"), Some(-32700));
         assert_eq!(code(b"[]"), Some(-32600));
         assert_eq!(code(&b"[".repeat(100_000)), Some(-32700));
-        let answer = check(br#"{"jsonrpc":"1.0","method":"x","id":"seven"}"#).unwrap_err();
+        let answer = complaint(br#"{"jsonrpc":"1.0","method":"x","id":"seven"}"#).unwrap();
         assert_eq!(answer.id(), &Id::String("seven".into()));
     }
 }

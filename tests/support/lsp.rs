@@ -1,7 +1,7 @@
 //! A strict language client and a model of its own for the server's tests: every message of the server must be
 //! claimed, every request is answered exactly once, every progress ends.
 
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
 use linelens::analysis::{AnalysisError, Finding, Options, Progress};
 use linelens::config::Config;
