@@ -1,8 +1,10 @@
 //! The façade: a function of a document in, a [`Finding`] out, in editor-independent plain data.
 
 use crate::detector::{Cancellation, DetectError, Detection, Detector, DetectorInfo};
-use crate::explain::{self, ExplainError, Layer, Method};
-use crate::lines::{self, LineScore};
+use crate::explain::{
+    self, Completeness, ExplainError, Faithfulness, Method, Steps, Subject, TokenRelevance,
+};
+use crate::lines::{self, LineScore, LineTokens};
 use crate::syntax::Function;
 use crate::text::{ByteSpan, LineIndex};
 use crate::tokens::{Encoding, LongPolicy, Token, TokenizerError};
@@ -29,6 +31,13 @@ impl Profile {
         match self {
             Profile::Editor => detector,
             Profile::Paper => LongPolicy::Truncate,
+        }
+    }
+
+    fn steps(self) -> Steps {
+        match self {
+            Profile::Editor => Steps::Auto,
+            Profile::Paper => Steps::Fixed(50),
         }
     }
 }
@@ -64,11 +73,19 @@ pub struct Options {
     pub long: Option<LongPolicy>,
     /// Sum |r| instead of r.
     pub absolute: bool,
+    /// Overrides how finely the profile integrates gradients.
+    pub steps: Option<Steps>,
+    /// Also measure how faithful the explanation is, which takes some twenty model runs.
+    pub faithfulness: bool,
 }
 
 impl Options {
     fn long(&self, detector: &DetectorInfo) -> LongPolicy {
         self.long.unwrap_or_else(|| self.profile.long(detector.long))
+    }
+
+    fn steps(&self) -> Steps {
+        self.steps.unwrap_or_else(|| self.profile.steps())
     }
 
     /// The profile's name with every setting that differs from it, e.g. `paper+long=window+absolute`. An `editor`
@@ -78,7 +95,11 @@ impl Options {
         let promised = self.profile.long(LongPolicy::Window);
         let long = if long == promised { "" } else { long_override(long) };
         let absolute = if self.absolute { "+absolute" } else { "" };
-        format!("{}{long}{absolute}", self.profile)
+        let steps = match self.steps() {
+            steps if steps == self.profile.steps() => String::new(),
+            steps => format!("+steps={steps}"),
+        };
+        format!("{}{long}{steps}{absolute}", self.profile)
     }
 }
 
@@ -109,6 +130,10 @@ pub struct Finding {
     /// In line order. `rank` 1 is the most relevant.
     pub lines: Vec<LineScore>,
     pub unseen_lines: Vec<usize>,
+    /// For integrated gradients.
+    pub completeness: Option<Completeness>,
+    /// Where it was asked for.
+    pub faithfulness: Option<Faithfulness>,
 }
 
 impl Finding {
@@ -130,9 +155,16 @@ pub enum AnalysisError {
     #[error(transparent)]
     Detect(DetectError),
     #[error(transparent)]
-    Explain(#[from] ExplainError),
-    #[error("{method} needs the model's attention: {reason}")]
-    NoAttention { method: Method, reason: String },
+    Explain(ExplainError),
+}
+
+impl From<ExplainError> for AnalysisError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Cancelled => AnalysisError::Cancelled,
+            error => AnalysisError::Explain(error),
+        }
+    }
 }
 
 impl From<DetectError> for AnalysisError {
@@ -144,8 +176,8 @@ impl From<DetectError> for AnalysisError {
     }
 }
 
-/// Progress of one analysis: `done` of `total` windows.
-pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
+/// Progress of one analysis: `done` of `total` model runs, the latter an upper bound.
+pub type Progress<'a> = explain::Progress<'a>;
 
 /// What the model said about a text; spans are relative to the text, so that the same function elsewhere shares it.
 #[derive(Debug)]
@@ -155,17 +187,26 @@ struct Computed {
 }
 
 impl Computed {
+    fn subject<'a>(&'a self, groups: &'a [Vec<usize>]) -> Subject<'a> {
+        Subject { encoding: &self.encoding, detections: &self.detections, groups }
+    }
+
     fn probability(&self) -> f64 {
         self.detections.iter().map(|detection| detection.probability).fold(0.0, f64::max)
     }
 }
 
 /// Everything that the model's output depends on, besides the model itself.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct CacheKey {
     text: [u8; 32],
     long: LongPolicy,
 }
+
+/// Everything that relevance depends on; attention needs no entry, since it comes with the model's output.
+type RelevanceKey = (CacheKey, Method, Steps);
+
+const CACHED_RELEVANCE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2047);
 
 /// 1024 functions, whose model output takes 25 kB each at 12 layers and 512 tokens.
 const CACHED_FUNCTIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
@@ -174,6 +215,16 @@ const CACHED_FUNCTIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 pub struct Analyzer {
     detector: Detector,
     cache: LruCache<CacheKey, Arc<Computed>>,
+    relevance: LruCache<RelevanceKey, Arc<TokenRelevance>>,
+    /// What works for this model and why the rest does not; found out when first asked for.
+    methods: Option<Methods>,
+}
+
+/// Methods that work for a model, the default one first, and why the others do not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Methods {
+    pub available: Vec<Method>,
+    pub unavailable: Vec<(Method, String)>,
 }
 
 impl fmt::Debug for Analyzer {
@@ -187,22 +238,25 @@ impl fmt::Debug for Analyzer {
 
 impl Analyzer {
     pub fn new(detector: Detector) -> Analyzer {
-        Analyzer { detector, cache: LruCache::new(CACHED_FUNCTIONS) }
+        Analyzer {
+            detector,
+            cache: LruCache::new(CACHED_FUNCTIONS),
+            relevance: LruCache::new(CACHED_RELEVANCE),
+            methods: None,
+        }
     }
 
     pub fn info(&self) -> &DetectorInfo {
         self.detector.info()
     }
 
-    /// Every method that works for this model, the default one first.
-    pub fn methods(&self) -> Vec<Method> {
-        let layers = self.info().layers;
-        let layer = |number| match number {
-            1 => Layer::First,
-            number if number == layers => Layer::Last,
-            number => Layer::Number(number),
-        };
-        (1..=layers).map(|number| Method::Attention(layer(number))).collect()
+    /// Which methods work for this model.
+    pub fn methods(&mut self) -> &Methods {
+        let Analyzer { methods, detector, .. } = self;
+        methods.get_or_insert_with(|| {
+            let (available, unavailable) = explain::available(detector);
+            Methods { available, unavailable }
+        })
     }
 
     /// Analyses one function. A result for the same function text and long-function policy comes from the cache,
@@ -217,14 +271,26 @@ impl Analyzer {
         progress: Progress<'_>,
     ) -> Result<Finding, AnalysisError> {
         let computed = self.compute(document, function, options, cancel, progress)?;
-        let info = self.info();
-        if let (Method::Attention(_), Some(reason)) = (options.method, &info.no_attention) {
-            return Err(AnalysisError::NoAttention { method: options.method, reason: reason.clone() });
-        }
-        let relevance = explain::explain(options.method, &computed.encoding, &computed.detections)?;
         let tokens: Vec<Token> =
             computed.encoding.tokens.iter().map(|token| shifted(token, function)).collect();
+        let by_line = lines::tokens_by_line(document, lines, &tokens);
+        let key = self.key(text_of(document, function), options);
+        let relevance = self.explain(key, &computed, &by_line, options, cancel, progress)?;
         let scores = lines::aggregate(document, lines, &tokens, &relevance.values, options.absolute);
+        let faithfulness = if options.faithfulness {
+            let order = by_relevance(&scores.scored, &by_line);
+            let groups: Vec<Vec<usize>> = by_line.into_iter().map(|line| line.tokens).collect();
+            explain::faithfulness(
+                options.method,
+                &mut self.detector,
+                computed.subject(&groups),
+                &order,
+                cancel,
+            )?
+        } else {
+            None
+        };
+        let info = self.info();
         let probability = computed.probability();
         let threshold = options.threshold.unwrap_or(info.threshold);
         Ok(Finding {
@@ -240,6 +306,8 @@ impl Analyzer {
             windows: computed.encoding.windows.len(),
             lines: scores.scored,
             unseen_lines: scores.unseen,
+            completeness: relevance.completeness,
+            faithfulness,
         })
     }
 
@@ -263,7 +331,37 @@ impl Analyzer {
 
     /// Whether `analyze` would answer from the cache.
     pub fn is_cached(&self, document: &str, function: &Function, options: &Options) -> bool {
-        self.cache.contains(&self.key(text_of(document, function), options))
+        let key = self.key(text_of(document, function), options);
+        match options.method {
+            _ if options.faithfulness => false,
+            Method::Attention(_) => self.cache.contains(&key),
+            method => self.cache.contains(&key) && self.relevance.contains(&(key, method, options.steps())),
+        }
+    }
+
+    fn explain(
+        &mut self,
+        key: CacheKey,
+        computed: &Computed,
+        by_line: &[LineTokens],
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Arc<TokenRelevance>, AnalysisError> {
+        let key = (key, options.method, options.steps());
+        if let Some(relevance) = self.relevance.get(&key) {
+            return Ok(relevance.clone());
+        }
+        let groups: Vec<Vec<usize>> = by_line.iter().map(|line| line.tokens.clone()).collect();
+        let subject = computed.subject(&groups);
+        let relevance =
+            explain::explain(options.method, options.steps(), &mut self.detector, subject, cancel, progress)?;
+        let relevance = Arc::new(relevance);
+        // Lines are not part of the key: the same text has the same lines, whatever stands around it.
+        if !matches!(options.method, Method::Attention(_)) {
+            self.relevance.put(key, relevance.clone());
+        }
+        Ok(relevance)
     }
 
     fn key(&self, text: &str, options: &Options) -> CacheKey {
@@ -311,6 +409,14 @@ pub struct Verdict {
 /// The function's text; empty where the span does not fit the document (a caller's mistake that must not panic).
 fn text_of<'a>(document: &'a str, function: &Function) -> &'a str {
     function.span.of(document).unwrap_or_default()
+}
+
+/// The numbers of the lines that were scored, the most relevant first.
+fn by_relevance(scored: &[LineScore], by_line: &[LineTokens]) -> Vec<usize> {
+    let mut scored = scored.to_vec();
+    scored.sort_by_key(|line| line.rank);
+    let number = |line: &LineScore| by_line.iter().position(|tokens| tokens.line == line.line);
+    scored.iter().filter_map(number).collect()
 }
 
 fn shifted(token: &Token, function: &Function) -> Token {

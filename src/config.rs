@@ -7,7 +7,7 @@
 
 use crate::analysis::{Options, Profile};
 use crate::detector::session::{ProviderChoice, SessionOptions};
-use crate::explain::Method;
+use crate::explain::{Method, Steps};
 use crate::tokens::LongPolicy;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -176,6 +176,7 @@ pub const KEYS: &[Key] = keys![
         layer.threshold = Some(probability(v)?)
     };
     "long", true, "long functions: window or truncate", |v, layer| layer.long = Some(choice(v, LONG)?);
+    "steps", true, "integrated gradients: auto or a number of steps", |v, layer| layer.steps = Some(steps(v)?);
     "absolute", true, "sum |relevance| instead of signed relevance", |v, layer| layer.absolute = Some(boolean(v)?);
     "analyze", true, "what is scored unasked: cursor, visible or file", |v, layer| {
         layer.analyze = Some(choice(v, ANALYZE)?)
@@ -218,6 +219,7 @@ struct Layer {
     threshold: Option<f64>,
     long: Option<LongPolicy>,
     absolute: Option<bool>,
+    steps: Option<Steps>,
     analyze: Option<AnalyzeScope>,
     debounce: Option<Duration>,
     severity: Option<Severity>,
@@ -371,6 +373,8 @@ impl Config {
                 threshold: layer.threshold,
                 long: layer.long,
                 absolute: layer.absolute.unwrap_or_default(),
+                steps: layer.steps,
+                faithfulness: false,
             },
             analyze: layer.analyze,
             debounce: layer.debounce.unwrap_or(default.debounce),
@@ -472,6 +476,13 @@ fn integer(value: &Value, low: i64, high: i64) -> Result<i64, String> {
         Some(number) if (low..=high).contains(&number) => Ok(number),
         Some(number) => Err(format!("expected a whole number from {low} to {high}, found {number}")),
         None => Err(format!("expected a whole number from {low} to {high}, found {}", shown(value))),
+    }
+}
+
+fn steps(value: &Value) -> Result<Steps, String> {
+    match value {
+        Value::Number(number) => number.to_string().parse(),
+        value => string(value)?.parse(),
     }
 }
 

@@ -19,20 +19,18 @@ pub use cancel::Cancellation;
 pub use inputs::Row;
 
 use crate::graph::attention::{self, float_output};
-use crate::graph::onnx::tensor_proto::DataType;
 use crate::graph::canonical::has_half;
+use crate::graph::onnx::tensor_proto::DataType;
 use crate::graph::{Graph, GraphError, int_attribute};
 use crate::text::ByteSpan;
 use crate::tokens::{LongPolicy, Normalize, Tokenizer, TokenizerError};
-use bytes::Bytes;
 use attribution::{Recipe, Source};
+use bytes::Bytes;
 use directory::{Config, Declaration, ModelFiles, OutputKind};
 use folder::Folder;
 use inputs::{Input, choose_output, feeds_of, ids_input, inputs};
 use positions::Positions;
-use session::{
-    Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions,
-};
+use session::{Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use verdict::Verdict;
@@ -293,7 +291,11 @@ impl Detector {
     }
 
     /// P(vulnerable) of several inputs of equal length, in one run.
-    pub fn probabilities(&mut self, rows: &[Vec<u32>], cancel: &Cancellation) -> Result<Vec<f64>, DetectError> {
+    pub fn probabilities(
+        &mut self,
+        rows: &[Vec<u32>],
+        cancel: &Cancellation,
+    ) -> Result<Vec<f64>, DetectError> {
         let rows: Vec<Row> = rows.iter().map(|ids| Row::unpadded(ids)).collect();
         let outputs = self.session.run(&feeds_of(&self.recipe.inputs, &rows), cancel)?;
         let values = &outputs[0].values;
@@ -301,7 +303,9 @@ impl Detector {
             values.chunks(self.verdict.labels).map(|row| self.verdict.probability(row)).collect();
         match found {
             Ok(found) if found.len() == rows.len() => Ok(found),
-            Ok(found) => Err(DetectError::Run(format!("expected {} verdicts, found {}", rows.len(), found.len()))),
+            Ok(found) => {
+                Err(DetectError::Run(format!("expected {} verdicts, found {}", rows.len(), found.len())))
+            }
             Err(reason) => Err(DetectError::Run(format!("the model's output: {reason}"))),
         }
     }

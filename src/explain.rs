@@ -99,7 +99,8 @@ pub fn explain(
             windows = attention::relevance(method, subject.encoding, subject.detections)?;
         }
         Method::IntegratedGradients => {
-            let (found, of_windows) = integrated_gradients::relevance(steps, detector, subject, cancel, progress)?;
+            let (found, of_windows) =
+                integrated_gradients::relevance(steps, detector, subject, cancel, progress)?;
             windows = found;
             completeness = Some(of_windows);
         }

@@ -335,7 +335,8 @@ impl Graph {
             self.refer_to_source(tensor, file);
         }
         self.graph.initializer = initializers;
-        let of_nodes = self.graph.node.iter_mut().flat_map(|node| &mut node.attribute).filter_map(|a| a.t.as_mut());
+        let of_nodes =
+            self.graph.node.iter_mut().flat_map(|node| &mut node.attribute).filter_map(|a| a.t.as_mut());
         for tensor in self.graph.initializer.iter_mut().chain(of_nodes) {
             // A slice would keep all of the bytes.
             tensor.raw_data = tensor.raw_data.take().map(|raw| Bytes::copy_from_slice(&raw));

@@ -26,6 +26,27 @@ pub struct LineScores {
     pub unseen: Vec<usize>,
 }
 
+/// The tokens of one line, by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineTokens {
+    /// 0-based line of the document.
+    pub line: usize,
+    pub tokens: Vec<usize>,
+}
+
+/// Which tokens belong to which line, for the lines that hold code, in line order; by the same rule as [`aggregate`].
+pub fn tokens_by_line(document: &str, lines: &LineIndex, tokens: &[Token]) -> Vec<LineTokens> {
+    let mut found: BTreeMap<usize, (bool, Vec<usize>)> = BTreeMap::new();
+    for (number, token) in tokens.iter().enumerate() {
+        let code = first_non_whitespace(document, token.span);
+        let (has_code, of_line) = found.entry(lines.line_at(code.unwrap_or(token.span.start))).or_default();
+        *has_code |= code.is_some();
+        of_line.push(number);
+    }
+    let with_code = found.into_iter().filter(|(_, (has_code, _))| *has_code);
+    with_code.map(|(line, (_, tokens))| LineTokens { line, tokens }).collect()
+}
+
 /// Sums token relevance per line and rescales (Pintore et al., arXiv 2510.11202, Eq. 6).
 ///
 /// A token belongs to the line on which its first non-whitespace byte lies, a whitespace-only token to the line on

@@ -1,7 +1,7 @@
 //! What PyTorch says, against what linelens computes: token ids, probability and attention.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use linelens::detector::session::{Element, Feed, Provider, Runtime, Session, SessionOptions};
+use linelens::detector::session::{Element, Feed, Preparation, Provider, Runtime, Session, SessionOptions};
 use linelens::detector::{Cancellation, Detector, locate};
 use linelens::graph::attention::{self, float_output};
 use linelens::graph::{Graph, Weights};
@@ -102,19 +102,25 @@ fn every_way_to_export() {
             let outputs = attention::add_outputs(&mut graph, &layers);
             graph.set_outputs(outputs.iter().map(|output| float_output(output)).collect());
             let model = graph.write(Weights::InFile(&file));
-            let mut session = Session::open(&runtime, &model, &models, Provider::Cpu, &options).unwrap();
+            let mut session =
+                Session::open(&runtime, &model, &models, Provider::Cpu, &options, Preparation::Optimized)
+                    .unwrap();
             for case in values["cases"].as_array().unwrap() {
                 let ids = case["input_ids"].as_array().unwrap();
                 if ids.len() != 1 {
                     continue;
                 }
-                let ids: Vec<i64> = numbers(&ids[0]).iter().map(|&id| id as i64).collect();
+                let ids: Vec<f64> = numbers(&ids[0]);
                 let feeds: Vec<Feed<'_>> = graph
                     .inputs()
                     .map(|input| Feed {
                         name: input.name(),
                         element: &Element::Int64,
-                        values: if input.name() == "input_ids" { ids.clone() } else { vec![1; ids.len()] },
+                        shape: vec![1, ids.len()],
+                        values: match input.name() {
+                            "input_ids" => ids.clone(),
+                            _ => vec![1.0; ids.len()],
+                        },
                     })
                     .collect();
                 let found = session.run(&feeds, &Cancellation::new()).unwrap();

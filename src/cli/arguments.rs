@@ -76,6 +76,9 @@ pub(super) struct Analysis {
     /// Long functions: window or truncate
     #[arg(long, value_name = "POLICY")]
     pub(super) long: Option<String>,
+    /// Integrated gradients: auto, or a number of Gauss-Legendre steps
+    #[arg(long, value_name = "N")]
+    pub(super) steps: Option<String>,
     /// Sum |relevance| of a line's tokens instead of signed relevance
     #[arg(long)]
     pub(super) absolute: bool,
@@ -89,11 +92,14 @@ pub(super) struct Explain {
     /// The function with this name (`bar` also finds `Foo::bar`)
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
-    /// attention:first, attention:last, attention:N, or all
+    /// attention:first, attention:last, attention:N, ig, attnlrp, gradient-x-input, occlusion, or all
     #[arg(long, value_name = "METHOD")]
     pub(super) method: Option<String>,
     #[command(flatten)]
     pub(super) analysis: Analysis,
+    /// Also measure how much of the verdict the most relevant lines carry
+    #[arg(long)]
+    pub(super) faithfulness: bool,
     /// c or cpp; default: by the file's name and text
     #[arg(long, value_name = "LANGUAGE", value_enum)]
     pub(super) language: Option<LanguageName>,
@@ -216,6 +222,7 @@ impl Analysis {
             ("profile", self.profile.as_deref().map(string)),
             ("threshold", self.threshold.as_deref().map(number)),
             ("long", self.long.as_deref().map(string)),
+            ("steps", self.steps.as_deref().map(number)),
             ("absolute", self.absolute.then_some(Value::Bool(true))),
         ])
     }
@@ -243,12 +250,12 @@ mod tests {
     #[test]
     fn every_flag_is_a_key_of_the_schema() {
         let line = "linelens --model m --library l --execution-provider cpu --threads 2 --device-id 0 --memory-limit 5 \
-                    explain f.c --method attention:1 --profile paper --threshold 0.5 --long window --absolute";
+                    explain f.c --method attention:1 --profile paper --threshold 0.5 --long window --steps 16 --absolute";
         let arguments = Arguments::parse_from(line.split_whitespace());
         let Command::Explain(explain) = &arguments.command else { panic!() };
         let mut settings = arguments.global.settings();
         settings.extend(explain.analysis.settings(explain.method.as_deref()));
-        assert_eq!(settings.len(), 11);
+        assert_eq!(settings.len(), 12);
         let (_, problems) = crate::config::Config::load_from(&Value::Object(settings), |_| None);
         assert_eq!(problems, []);
     }

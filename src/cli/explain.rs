@@ -14,11 +14,11 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
     let all_methods = command.method.as_deref() == Some("all");
     let method = command.method.as_deref().filter(|_| !all_methods);
     let config = set_up::config(global, Some((&command.analysis, method)), output)?;
-    let options = config.settings().options;
+    let options = Options { faithfulness: command.faithfulness, ..config.settings().options };
 
     let (document, functions) = read(command, output)?;
     let mut analyzer = set_up::analyzer(&config)?;
-    let methods = if all_methods { analyzer.methods() } else { vec![options.method] };
+    let methods = if all_methods { analyzer.methods().available.clone() } else { vec![options.method] };
     let mut first = true;
     for function in &functions {
         for method in &methods {

@@ -21,6 +21,19 @@ pub(super) struct FindingJson<'a> {
     windows: usize,
     lines: Vec<LineJson<'a>>,
     unseen_lines: Vec<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completeness_gap: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    faithfulness: Option<FaithfulnessJson>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FaithfulnessJson {
+    comprehensiveness: f64,
+    sufficiency: f64,
+    random_comprehensiveness: f64,
+    random_sufficiency: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -75,6 +88,13 @@ impl<'a> FindingJson<'a> {
             windows: finding.windows,
             lines: scored_lines(text, lines, finding),
             unseen_lines: finding.unseen_lines.iter().map(|line| line + 1).collect(),
+            completeness_gap: finding.completeness.map(|completeness| completeness.gap),
+            faithfulness: finding.faithfulness.map(|f| FaithfulnessJson {
+                comprehensiveness: f.comprehensiveness,
+                sufficiency: f.sufficiency,
+                random_comprehensiveness: f.random_comprehensiveness,
+                random_sufficiency: f.random_sufficiency,
+            }),
         }
     }
 }

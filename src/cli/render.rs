@@ -74,6 +74,19 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
             model.max_tokens
         ));
     }
+    if let Some(completeness) = finding.completeness {
+        let converged = if completeness.reached { "" } else { ": not converged, so read it with care" };
+        notes.push(format!(
+            "completeness gap {:.4} after {} evaluations{converged}",
+            completeness.gap, completeness.evaluations
+        ));
+    }
+    if let Some(f) = finding.faithfulness {
+        notes.push(format!(
+            "without the top fifth of the lines P falls by {:.3} (random lines {:.3}), with it alone by {:.3} (random {:.3})",
+            f.comprehensiveness, f.random_comprehensiveness, f.sufficiency, f.random_sufficiency
+        ));
+    }
     if finding.function.parse_errors {
         notes.push("the parser had to recover inside this function; its extent may be wrong".to_string());
     }

@@ -4,7 +4,9 @@ use super::cancel::Cancellation;
 use super::directory::Config;
 use super::folder::Folder;
 use super::inputs::{Input, Row, choose_output, feeds_of, ids_input, inputs};
-use super::session::{Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions};
+use super::session::{
+    Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions,
+};
 use crate::graph::Graph;
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
@@ -146,7 +148,8 @@ impl Attribution {
         let ids = ids_input(&graph).map_err(unavailable)?;
         let inputs = inputs(&graph, &ids, &Config::default()).map_err(unavailable)?;
         let output = choose_output(&graph, None).map_err(unavailable)?;
-        let source = Source { runtime: runtime.clone(), options: options.clone(), provider: Provider::Cpu, folder };
+        let source =
+            Source { runtime: runtime.clone(), options: options.clone(), provider: Provider::Cpu, folder };
         Attribution::new(&Recipe { source, graph, inputs, ids, output, target, sample: sample.to_vec() })
     }
 

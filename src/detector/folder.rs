@@ -99,4 +99,3 @@ impl Folder {
         if self.copied { Weights::Inline } else { Weights::InFile(&self.file) }
     }
 }
-

@@ -197,4 +197,3 @@ pub(super) fn choose_output(graph: &Graph, declared: Option<&str>) -> Result<Str
         )),
     }
 }
-

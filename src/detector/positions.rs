@@ -59,4 +59,3 @@ impl Positions {
         self.table.as_ref().map(|(_, rows)| usize::try_from(*rows).unwrap_or(0).saturating_sub(self.before))
     }
 }
-

@@ -44,6 +44,7 @@ mod tests {
     use crate::explain::windows;
     use crate::text::ByteSpan;
     use crate::tokens::{Token, Window};
+    use std::ops::Range;
 
     fn encoding(tokens: usize, windows: &[Range<usize>]) -> Encoding {
         let token = |i| Token { id: 9, span: ByteSpan::new(i, i + 1) };
@@ -68,8 +69,7 @@ mod tests {
     #[test]
     fn one_window_keeps_raw_attention_and_leaves_out_special_tokens() {
         let detection = detection(0.3, &[&[9.0, 1.0, 2.0, 9.0], &[8.0, 3.0, 4.0, 8.0]]);
-        let run =
-            |id: &str| received(id, &encoding(2, &[0..2]), std::slice::from_ref(&detection));
+        let run = |id: &str| received(id, &encoding(2, &[0..2]), std::slice::from_ref(&detection));
         assert_eq!(run("attention:first").unwrap(), [Some(1.0), Some(2.0)]);
         assert_eq!(run("attention:last").unwrap(), [Some(3.0), Some(4.0)]);
         assert_eq!(run("attention:2").unwrap(), [Some(3.0), Some(4.0)]);

@@ -45,7 +45,8 @@ pub fn faithfulness(
         let code: Vec<usize> = (window.first_code..window.first_code + window.code.len()).collect();
         let mut rows = Vec::new();
         for set in &sets {
-            let tokens: Vec<usize> = set.iter().flat_map(|group| subject.groups[*group].iter().copied()).collect();
+            let tokens: Vec<usize> =
+                set.iter().flat_map(|group| subject.groups[*group].iter().copied()).collect();
             let chosen = positions(window, &tokens);
             let others: Vec<usize> = code.iter().copied().filter(|place| !chosen.contains(place)).collect();
             rows.push(masked(&window.ids, &chosen, mask));

@@ -152,7 +152,8 @@ impl Path<'_> {
     fn adaptive(&mut self) -> Result<Integral, AttributionError> {
         let places: Vec<f64> = (0..=FIRST_PANELS).map(|place| place as f64 / FIRST_PANELS as f64).collect();
         let ends = self.at(&places)?;
-        let ends: Vec<(f64, f64)> = places.iter().zip(&ends).map(|(alpha, point)| (*alpha, point.f)).collect();
+        let ends: Vec<(f64, f64)> =
+            places.iter().zip(&ends).map(|(alpha, point)| (*alpha, point.f)).collect();
         let between: Vec<_> = ends.windows(2).map(|pair| (pair[0], pair[1])).collect();
         let mut panels = self.panels(&between)?;
         let change = ends[FIRST_PANELS].1 - ends[0].1;
@@ -263,7 +264,10 @@ mod tests {
             let quadrature = gauss_legendre(count);
             for degree in [0, 1, count, 2 * count - 1] {
                 let sum: f64 = quadrature.iter().map(|(x, w)| w * x.powi(degree as i32)).sum();
-                assert!((sum - 1.0 / (degree as f64 + 1.0)).abs() < 1e-13, "{count} nodes, degree {degree}: {sum}");
+                assert!(
+                    (sum - 1.0 / (degree as f64 + 1.0)).abs() < 1e-13,
+                    "{count} nodes, degree {degree}: {sum}"
+                );
             }
             assert!(quadrature.is_sorted_by(|a, b| a.0 < b.0));
         }

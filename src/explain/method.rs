@@ -117,7 +117,13 @@ mod tests {
     #[test]
     fn method_ids_round_trip() {
         for id in [
-            "attention:first", "attention:last", "attention:1", "attention:12", "ig", "attnlrp", "gradient-x-input",
+            "attention:first",
+            "attention:last",
+            "attention:1",
+            "attention:12",
+            "ig",
+            "attnlrp",
+            "gradient-x-input",
             "occlusion",
         ] {
             assert_eq!(id.parse::<Method>().unwrap().to_string(), id);

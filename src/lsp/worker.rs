@@ -23,7 +23,7 @@ use tower_lsp::ls_types::{MessageType, Uri};
 /// What the worker needs of an [`Analyzer`]; tests have slower ones.
 pub trait Engine {
     fn info(&self) -> &DetectorInfo;
-    fn methods(&self) -> Vec<Method>;
+    fn methods(&mut self) -> Vec<Method>;
     fn is_cached(&self, document: &str, function: &Function, options: &Options) -> bool;
     fn analyze(
         &mut self,
@@ -41,8 +41,8 @@ impl Engine for Analyzer {
         Analyzer::info(self)
     }
 
-    fn methods(&self) -> Vec<Method> {
-        Analyzer::methods(self)
+    fn methods(&mut self) -> Vec<Method> {
+        Analyzer::methods(self).available.clone()
     }
 
     fn is_cached(&self, document: &str, function: &Function, options: &Options) -> bool {
@@ -194,7 +194,7 @@ impl Worker {
             .unwrap_or_else(|panic| Err(format!("loading the model failed: {}", panic_message(&*panic))));
         drop(work);
         match result {
-            Ok(engine) => {
+            Ok(mut engine) => {
                 let model = Model { info: engine.info().clone(), methods: engine.methods() };
                 tracing::info!("{} on {}", model.info.name, model.info.execution_provider);
                 shared.set_engine(EngineState::Ready(Arc::new(model)));
@@ -512,9 +512,7 @@ fn document_finding(finding: &Finding, snapshot: &Snapshot, model: &Model) -> Do
 fn failure(error: AnalysisError) -> ExplainFailure {
     match error {
         AnalysisError::Cancelled => ExplainFailure::Cancelled,
-        AnalysisError::Explain(_) | AnalysisError::NoAttention { .. } => {
-            ExplainFailure::Invalid(error.to_string())
-        }
+        AnalysisError::Explain(_) => ExplainFailure::Invalid(error.to_string()),
         error => ExplainFailure::Failed(error.to_string()),
     }
 }
