@@ -297,6 +297,21 @@ fn methods_are_chosen_by_command() {
 }
 
 #[test]
+fn a_setting_that_the_model_cannot_serve_is_a_warning() {
+    let options = json!({"debounceMs": 20, "analyze": "file", "method": "attention:7"});
+    let knobs = Knobs::default();
+    let mut client = Client::start(Setup { options, ..Setup::default() }, &knobs);
+    let status = client.statuses.last().unwrap();
+    assert_eq!(status["health"], "warning");
+    assert!(
+        status["message"].as_str().unwrap().contains("attention:7 does not work for this model; its methods")
+    );
+    client.command("linelens.setMethod", json!(["attention:3"])).unwrap();
+    client.wait(|client| (client.statuses.last()?["health"] == "ok").then_some(()), "good health").unwrap();
+    client.finish();
+}
+
+#[test]
 fn without_a_model_the_server_lives_and_reload_tries_again() {
     let knobs = Knobs::default();
     knobs.failures.store(2, Ordering::SeqCst);
