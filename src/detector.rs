@@ -1,7 +1,8 @@
 //! A model directory in the Hugging Face layout as a detector.
 //!
 //! One session gives the verdict and, where the graph shows it, the attention of all encoder layers. The graph is
-//! rewritten in memory; its weights stay in the model's own files, which must not change while the detector is in use.
+//! rewritten in memory. Weights of at least [`MAPPED_FROM`] bytes stay in the model's own files, from which ONNX
+//! Runtime maps them: such files may be replaced (renamed over) while the detector is in use, but never overwritten.
 
 pub mod cancel;
 mod directory;
@@ -20,8 +21,13 @@ use bytes::Bytes;
 use directory::{Config, Declaration, ModelFiles, OutputKind};
 use session::{Element, Feed, Output, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use verdict::Verdict;
+
+/// Models of at least this many bytes stay in their files. Smaller ones are copied, which costs little: a mapped file
+/// that is overwritten, as by a new export, would end the process with SIGBUS.
+pub const MAPPED_FROM: u64 = 64 << 20;
 
 /// What the model said about one window.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,10 +162,14 @@ impl Detector {
         let before = fingerprint(&files.onnx)?;
         let bytes = Bytes::from(directory::read_onnx(&files.onnx)?);
         let sha256 = hex(&Sha256::digest(&bytes));
-        let in_graph = |source| DetectorError::Graph { path: files.onnx.clone(), source };
         let in_model = |reason| DetectorError::Model { path: files.onnx.clone(), reason };
-        let graph = Graph::read(bytes).map_err(in_graph)?;
-        let weights = Folder::of(&files.onnx, &graph)?;
+        let size = bytes.len() as u64;
+        let mut graph =
+            Graph::read(bytes).map_err(|source| DetectorError::Graph { path: files.onnx.clone(), source })?;
+        let mut weights = Folder::of(&files.onnx, &graph)?;
+        if size + graph.external_data().iter().map(|data| data.length).sum::<u64>() < MAPPED_FROM {
+            weights.copy_into(&mut graph)?;
+        }
 
         let ids = ids_input(&graph).map_err(in_model)?;
         let words = attention::word_embedding(&graph, &ids).ok();
@@ -277,6 +287,8 @@ struct Folder {
     path: PathBuf,
     /// Name of the ONNX file in it.
     file: String,
+    /// The weights are in the graph, not in the files.
+    copied: bool,
 }
 
 impl Folder {
@@ -321,7 +333,45 @@ impl Folder {
                 )));
             }
         }
-        Ok(Folder { path, file })
+        Ok(Folder { path, file, copied: false })
+    }
+
+    /// Reads all external data into the graph.
+    fn copy_into(&mut self, graph: &mut Graph) -> Result<(), DetectorError> {
+        let path = self.path.join(&self.file);
+        let mut files: HashMap<String, Bytes> = HashMap::new();
+        for data in graph.external_data() {
+            let bytes = match files.get(&data.location) {
+                Some(bytes) => bytes.clone(),
+                None => {
+                    let bytes =
+                        Bytes::from(std::fs::read(self.path.join(&data.location)).map_err(|error| {
+                            DetectorError::ExternalData {
+                                path: path.clone(),
+                                tensor: data.tensor.clone(),
+                                file: data.location.clone(),
+                                reason: error.to_string(),
+                            }
+                        })?);
+                    files.insert(data.location.clone(), bytes.clone());
+                    bytes
+                }
+            };
+            let range = usize::try_from(data.offset).ok().zip(usize::try_from(data.length).ok());
+            let raw = range
+                .and_then(|(offset, length)| Some((offset, offset.checked_add(length)?)))
+                .filter(|&(_, end)| end <= bytes.len())
+                .map_or_else(Bytes::new, |(offset, end)| bytes.slice(offset..end));
+            graph
+                .set_data(&data, raw)
+                .map_err(|source| DetectorError::Graph { path: path.clone(), source })?;
+        }
+        self.copied = true;
+        Ok(())
+    }
+
+    fn weights(&self) -> Weights<'_> {
+        if self.copied { Weights::Inline } else { Weights::InFile(&self.file) }
     }
 }
 
@@ -396,7 +446,7 @@ impl Opening<'_> {
         let mut outputs = vec![float_output(&verdict)];
         outputs.extend(attention::add_outputs(&mut graph, layers).iter().map(|name| float_output(name)));
         graph.set_outputs(outputs);
-        let model = graph.write(Weights::InFile(&self.weights.file));
+        let model = graph.write(self.weights.weights());
         let mut session = Session::open(self.runtime, &model, &self.weights.path, provider, self.options)
             .map_err(|reason| DetectorError::Session { path: self.path.to_path_buf(), reason })?;
         let probe = |reason: String| DetectorError::Probe { path: self.path.to_path_buf(), reason };

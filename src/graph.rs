@@ -320,6 +320,22 @@ impl Graph {
             self.append(node);
         }
     }
+    /// Puts the bytes of an initializer whose data is external into the graph itself.
+    pub fn set_data(&mut self, external: &ExternalData, raw: Bytes) -> Result<(), GraphError> {
+        if raw.len() as u64 != external.length {
+            return Err(GraphError::External {
+                tensor: external.tensor.clone(),
+                reason: format!("has {} bytes, expected {}", raw.len(), external.length),
+            });
+        }
+        if let Some(&index) = self.initializers.get(&external.tensor) {
+            let tensor = &mut self.graph.initializer[index];
+            tensor.raw_data = Some(raw);
+            tensor.data_location = None;
+            tensor.external_data.clear();
+        }
+        Ok(())
+    }
     /// Adds an initializer, under its own name if that is free. Returns the name it got.
     pub fn add_initializer(&mut self, mut tensor: TensorProto) -> String {
         let name = match tensor.name() {

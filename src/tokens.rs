@@ -79,8 +79,9 @@ pub enum TokenizerError {
 
 /// A Hugging Face `tokenizer.json`.
 ///
-/// As in Hugging Face's own pipelines, a special token that is written out in the code (`</s>`) becomes that token;
-/// it is a code token with a span all the same.
+/// Code is text: a special token that is written out in it (`vector<s>`, `"</s>"`) is tokenized like any other text.
+/// Hugging Face's pipelines would take it for the token itself unless `split_special_tokens` is set; then code could
+/// say where a model's input ends.
 #[derive(Debug)]
 pub struct Tokenizer {
     /// Without post-processor, padding and truncation: it gives the code tokens and nothing else, and leading
@@ -120,6 +121,7 @@ impl Tokenizer {
         inner.with_padding(None).with_truncation(None).map_err(read_error)?;
         let specials = Specials::probe(&inner)?;
         inner.with_post_processor(None::<PostProcessorWrapper>);
+        inner.set_encode_special_tokens(true);
         Ok(Tokenizer { inner, specials, pad_id, mask_id })
     }
 

@@ -1,4 +1,5 @@
 //! Model directories, sessions and cancellation, with the real ONNX Runtime.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support {
     pub mod model;
@@ -7,9 +8,9 @@ mod support {
 
 use linelens::detector::session::{ProviderChoice, Runtime, SessionOptions};
 use linelens::detector::{Cancellation, DetectError, Detector, locate};
+use linelens::graph::node;
 use linelens::graph::onnx::ModelProto;
 use linelens::graph::onnx::tensor_proto::DataType;
-use linelens::graph::{node, tensor};
 use linelens::tokens::{LongPolicy, Normalize};
 use prost::Message;
 use std::path::Path;
@@ -107,6 +108,20 @@ fn attention_and_probability_equal_the_plain_mathematics() {
                 _ => unreachable!(),
             };
             assert!((detection.probability - expected).abs() < 1e-5, "{} {expected}", detection.probability);
+        }
+    }
+}
+
+#[test]
+fn weights_of_a_big_model_stay_in_its_files() {
+    for external in [false, true] {
+        let (dir, tiny) = model(|o| (o.hidden, o.heads, o.external) = (1024, 16, external));
+        assert!(tiny.bytes.len() as u64 > linelens::detector::MAPPED_FROM);
+        let mut detector = open(dir.path()).unwrap();
+        let ids = window(5);
+        let detection = detector.detect(&ids, &Cancellation::new()).unwrap();
+        for (found, expected) in detection.attention[1].iter().zip(&tiny.attention(&ids)[1]) {
+            assert!((f64::from(*found) - expected).abs() < 1e-4, "{found} {expected}");
         }
     }
 }
@@ -294,6 +309,61 @@ fn truncated_text_files_never_panic() {
         }
         std::fs::write(&path, whole).unwrap();
     }
+    let declared = "name = \"a\"\nthreshold = 0.25\nlong = \"truncate\"\n";
+    for end in 0..declared.len() {
+        std::fs::write(dir.path().join("detector.toml"), &declared[..end]).unwrap();
+        // A part may be a valid file of its own.
+        if let Err(message) = open(dir.path()) {
+            says(&message, &["detector.toml"]);
+        }
+    }
+}
+
+#[test]
+fn a_problem_of_several_labels_at_once_is_refused() {
+    let (dir, tiny) = model(|o| o.labels = 2);
+    let mut config = config_json(&tiny.options);
+    config["problem_type"] = "multi_label_classification".into();
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    says(&open(dir.path()).unwrap_err(), &["config.json", "problem_type", "single_label_classification"]);
+}
+
+#[test]
+fn a_single_value_may_be_named() {
+    let (dir, tiny) = model(|o| (o.labels, o.probabilities) = (1, true));
+    let mut config = config_json(&tiny.options);
+    config["id2label"] = serde_json::json!({"0": "benign", "1": "vulnerable"});
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    std::fs::write(dir.path().join("detector.toml"), "positive_label = \"vulnerable\"").unwrap();
+    assert_eq!(open(dir.path()).unwrap().info().positive_label, "vulnerable (index 1)");
+    std::fs::remove_file(dir.path().join("detector.toml")).unwrap();
+    assert_eq!(open(dir.path()).unwrap().info().positive_label, "vulnerable (index 1)");
+}
+
+/// A model that is trained anew while an editor runs must not take the server down.
+#[test]
+fn a_model_may_be_overwritten_while_it_is_in_use() {
+    if std::env::var_os("LINELENS_TEST_OVERWRITE").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_model_may_be_overwritten_while_it_is_in_use", "--nocapture"])
+            .env("LINELENS_TEST_OVERWRITE", "1")
+            .status()
+            .unwrap();
+        assert!(status.success(), "{status}");
+        return;
+    }
+    for external in [false, true] {
+        let (dir, _) = model(|o| (o.external, o.hidden, o.heads) = (external, 128, 4));
+        let mut detector = open(dir.path()).unwrap();
+        let before = detector.detect(&window(100), &Cancellation::new()).unwrap();
+        for file in ["model.onnx", "model.onnx.data"] {
+            if dir.path().join(file).exists() {
+                std::fs::write(dir.path().join(file), "").unwrap();
+            }
+        }
+        let after = detector.detect(&window(100), &Cancellation::new()).unwrap();
+        assert_eq!(before, after);
+    }
 }
 
 #[test]
@@ -312,8 +382,13 @@ fn inputs_that_cannot_be_fed_are_named() {
     );
     says(&error_of(&options, |m| rename(m, "attention_mask", "bbox")), &["\"bbox\"", "unknown"]);
     let typed = ModelOptions { token_types: true, ..options.clone() };
-    // RoBERTa's positions start behind padding's own.
-    open(changed(&typed, |m| rename(m, "token_type_ids", "position_ids")).path()).unwrap_err();
+    let placed = changed(&typed, |m| rename(m, "token_type_ids", "position_ids"));
+    // Positions from 2 on do not fit the table of two rows, as the trial run shows.
+    says(&open(placed.path()).unwrap_err(), &["model.onnx", "trial run", "idx=2"]);
+    std::fs::write(placed.path().join("config.json"), "{}").unwrap();
+    says(&open(placed.path()).unwrap_err(), &["\"position_ids\"", "model_type"]);
+    std::fs::write(placed.path().join("config.json"), r#"{"model_type": "bert"}"#).unwrap();
+    says(&open(placed.path()).unwrap_err(), &["trial run"]);
     says(
         &error_of(&options, |m| {
             rename(m, "input_ids", "a");
@@ -556,7 +631,7 @@ fn cancelling_before_during_and_after() {
         assert!(matches!(result, Err(DetectError::Cancelled)), "{result:?}");
         let late = ended.saturating_duration_since(cancelled);
         println!("a run of {whole:?}, cancelled after {wait:?}, ended {late:?} later");
-        assert!(late < Duration::from_millis(100).max(whole / 4), "{late:?} of {whole:?}");
+        assert!(late < Duration::from_millis(100).max(whole / 10), "{late:?} of {whole:?}");
     }
 
     let after = Cancellation::new();
@@ -645,5 +720,4 @@ fn a_fabricated_operator_is_refused() {
         graph.node[at].op_type = Some("Tanhh".to_string());
     });
     says(&message, &["model.onnx", "ONNX Runtime", "Tanhh"]);
-    let _ = tensor("unused", DataType::Float, &[], vec![0; 4].into());
 }

@@ -1,4 +1,5 @@
 //! Starting up, and what is said when that fails.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support {
     pub mod model;

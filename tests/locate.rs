@@ -1,4 +1,5 @@
 //! Where the library and the model are looked for, and where not.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use linelens::detector::locate::{LocateError, Located, Surroundings, library_in, model_in};
 use std::path::{Path, PathBuf};
@@ -108,12 +109,12 @@ fn nothing_is_discovered_in_an_open_workspace() {
     let trap = touch(&open.join("libonnxruntime.so"));
     let mut around = installed_at(&exe);
     found(library_in(&around, None, &[]), &trap, "lib folder");
-    let error = library_in(&around, None, &[open.clone()]).unwrap_err().to_string();
+    let error = library_in(&around, None, std::slice::from_ref(&open)).unwrap_err().to_string();
     assert!(error.contains("skipped") && error.contains(&*trap.to_string_lossy()), "{error}");
     // What the user names may lie anywhere.
-    found(library_in(&around, Some(&trap), &[open.clone()]), &trap, "setting");
+    found(library_in(&around, Some(&trap), std::slice::from_ref(&open)), &trap, "setting");
     around.ort_dylib_path = Some(trap.clone().into());
-    found(library_in(&around, None, &[open.clone()]), &trap, "ORT_DYLIB_PATH");
+    found(library_in(&around, None, std::slice::from_ref(&open)), &trap, "ORT_DYLIB_PATH");
 
     let data = folder(&root.join("work/data"));
     let model = folder(&data.join("linelens/models/default"));
@@ -133,7 +134,7 @@ fn links_into_and_out_of_the_workspace_are_seen_through() {
     let inside = touch(&open.join("libonnxruntime.so"));
     folder(&root.join("home/lib"));
     std::os::unix::fs::symlink(&inside, root.join("home/lib/libonnxruntime.so")).unwrap();
-    let error = library_in(&installed_at(&exe), None, &[open.clone()]).unwrap_err().to_string();
+    let error = library_in(&installed_at(&exe), None, std::slice::from_ref(&open)).unwrap_err().to_string();
     assert!(error.contains("skipped"), "{error}");
     // The folder opened through a link is the same folder.
     std::os::unix::fs::symlink(&open, root.join("alias")).unwrap();

@@ -563,6 +563,7 @@ fn a_panic_is_one_failed_request() {
     );
     assert!(text_of(&client.hover(URI, 1, 5)).contains("could not be analysed"));
     assert_eq!(client.call("linelens/explain", at(URI, 2, 0)).unwrap()["flagged"], false);
+    client.listen(Duration::from_millis(100));
     client.ignore("linelens/relevance");
     client.take("linelens/relevance");
     client.finish();

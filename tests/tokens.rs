@@ -90,6 +90,14 @@ fn normalised_tokens_lead_back_to_the_document() {
 }
 
 #[test]
+fn code_cannot_write_special_tokens() {
+    let text = "vector<s> v; puts(\"</s><pad>\");";
+    let encoding = encode(text);
+    assert_eq!(token_texts(text, &encoding).concat(), text);
+    assert!(encoding.tokens.iter().all(|token| token.id > 4), "{:?}", encoding.tokens);
+}
+
+#[test]
 fn empty_text_is_one_window_of_special_tokens() {
     for normalize in [Normalize::None, Normalize::StripComments, Normalize::CollapseWhitespace] {
         let encoding = encode_with(tokenizer(), "", normalize);

@@ -24,7 +24,7 @@ from lldata import load_split, strip_comments, windows
 
 SEED = 20261130
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-BOS, PAD, EOS, UNK, MASK = range(5)
+BOS, PAD, EOS, _, MASK = range(5)
 # (until this share of the steps, code tokens of a window, pairs and unpaired benign functions a step): short windows first,
 # where the few tokens that differ between a function and its fix weigh most and a step is cheap
 CURRICULUM = ((0.65, 62, 16), (0.89, 190, 8), (1.0, 510, 5))
@@ -196,13 +196,13 @@ def pad_batch(sequences):
 
 
 @torch.no_grad()
-def margins(model, split, chosen, limit=None, tokens=12000):
+def margins(model, split, chosen, tokens=12000):
     """z1 - z0 of each chosen function: the maximum over its windows."""
     model.eval()
     pieces = []
     for i in chosen:
         code = split.code(i)
-        for start, end in windows(len(code))[:limit]:
+        for start, end in windows(len(code)):
             pieces.append((end - start, i, code[start:end]))
     pieces.sort(key=lambda p: p[0])
     best = {}

@@ -3,7 +3,7 @@
 use super::arguments::Color;
 use super::colour::Palette;
 use std::fmt;
-use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 /// Why a command ended early.
 #[derive(Debug)]
@@ -38,13 +38,14 @@ impl From<io::Error> for Failure {
 /// Buffered standard output, and standard error for messages.
 #[derive(Debug)]
 pub(super) struct Output {
-    out: BufWriter<StdoutLock<'static>>,
+    /// Not locked: the server writes to standard output from threads of its own.
+    out: BufWriter<Stdout>,
     palette: Palette,
 }
 
 impl Output {
     pub(super) fn new(color: Color) -> Output {
-        let out = BufWriter::new(io::stdout().lock());
+        let out = BufWriter::new(io::stdout());
         Output { out, palette: Palette::detect(color, |name| std::env::var(name).ok()) }
     }
 

@@ -132,11 +132,16 @@ impl Config {
             None | Some(serde_json::Value::Null) => Ok(None),
             Some(value) => value.as_i64().map(Some).ok_or_else(|| bad(key, "a whole number", value)),
         };
-        let model_type = match object.get("model_type") {
-            None | Some(serde_json::Value::Null) => None,
-            Some(serde_json::Value::String(text)) => Some(text.clone()),
-            Some(other) => return Err(bad("model_type", "a string", other)),
+        let string = |key: &str| match object.get(key) {
+            None | Some(serde_json::Value::Null) => Ok(None),
+            Some(serde_json::Value::String(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(bad(key, "a string", other)),
         };
+        let model_type = string("model_type")?;
+        if string("problem_type")?.as_deref() == Some("multi_label_classification") {
+            // Its logits do not compete, so that a softmax over them would be wrong.
+            return Err(bad("problem_type", "single_label_classification", &object["problem_type"]));
+        }
         let mut max_positions = None;
         for key in ["max_position_embeddings", "n_positions", "max_sequence_length"] {
             if let Some(value) = number(key)?.filter(|&n| n > 0) {
@@ -184,7 +189,7 @@ fn labels(value: &serde_json::Value) -> Option<Vec<String>> {
 pub(super) fn tokenizer_limit(path: &Path) -> Option<usize> {
     let object = json_object(path).ok()?;
     let limit = object.get("model_max_length")?.as_u64()?;
-    (limit >= 8 && limit <= 1 << 20).then_some(limit as usize)
+    (8..=1 << 20).contains(&limit).then_some(limit as usize)
 }
 
 fn json_object(path: &Path) -> Result<serde_json::Map<String, serde_json::Value>, DetectorError> {

@@ -73,6 +73,26 @@ impl Verdict {
         if labels == 0 {
             return Err("expected at least one label, found none".to_string());
         }
+        // A single value may be all that is shown of two labels: the probability of the second.
+        if let (1, Some([first, second])) = (labels, names) {
+            let index = usize::from(!means(first, &POSITIVE) || means(second, &POSITIVE));
+            let name = [first, second][index];
+            return match positive {
+                Some(Label::Name(wanted)) if wanted != name => Err(format!(
+                    "positive_label is \"{wanted}\", expected \"{name}\": the model's single value is its probability"
+                )),
+                Some(Label::Index(wanted)) if *wanted > 1 => {
+                    Err(format!("positive_label is {wanted}, expected {index}"))
+                }
+                _ => Ok(Verdict {
+                    labels,
+                    kind,
+                    indices: vec![0],
+                    complement: false,
+                    description: format!("{name} (index {index})"),
+                }),
+            };
+        }
         let fits = names.filter(|names| names.len() == labels);
         let listed = || match fits {
             Some(names) => names.join(", "),

@@ -1,5 +1,6 @@
 //! Finding the encoder's self-attention by structure, never by names, and adding its column sums as outputs.
 
+use super::onnx::NodeProto;
 use super::onnx::tensor_proto::DataType;
 use super::{Graph, int_attribute, value_info};
 use std::collections::HashSet;
@@ -237,6 +238,11 @@ fn dependent<'g>(graph: &'g Graph, tables: &[&str]) -> HashSet<&'g str> {
     found
 }
 
+fn is_product(node: &NodeProto) -> bool {
+    // ONNX Runtime's optimizer makes the second of a MatMul with a scale or a Transpose.
+    node.is_any(&PRODUCTS) || (node.domain() == "com.microsoft" && node.op_type() == "FusedMatMul")
+}
+
 fn candidate(graph: &Graph, index: usize, variable: &HashSet<&str>) -> Option<Candidate> {
     let node = &graph.nodes()[index];
     // Axis 3 is the last of the four that the scores must have; the caller's run verifies the rank.
@@ -246,15 +252,14 @@ fn candidate(graph: &Graph, index: usize, variable: &HashSet<&str>) -> Option<Ca
     let (scores, weights) = (node.input.first()?, node.output.first()?);
     let product = walk(graph, scores, Direction::Back, |at| {
         let node = &graph.nodes()[at];
-        let both = node.is_any(&PRODUCTS)
+        let both = is_product(node)
             && node.input.len() >= 2
             && node.input[..2].iter().all(|i| variable.contains(i.as_str()));
         both.then_some(at)
     })?;
     walk(graph, weights, Direction::Ahead, |at| {
         let node = &graph.nodes()[at];
-        (node.is_any(&PRODUCTS) && node.input.get(1).is_some_and(|i| variable.contains(i.as_str())))
-            .then_some(())
+        (is_product(node) && node.input.get(1).is_some_and(|i| variable.contains(i.as_str()))).then_some(())
     })?;
     let product = &graph.nodes()[product];
     Some(Candidate {

@@ -511,7 +511,9 @@ enum ReadFiles {
 /// Reads the configuration files of the workspace folders, outside the handlers.
 async fn read_workspace_files(shared: Arc<Shared>, which: ReadFiles) {
     let read = tokio::task::spawn_blocking(move || {
-        for root in shared.settings().roots() {
+        // Taken out first: the lock must not be held while the files are read and taken over.
+        let roots = shared.settings().roots();
+        for root in roots {
             if which == ReadFiles::All || is_outdated(&shared, &root) {
                 let file = options::read_file(root);
                 let problems = shared.settings_mut().set_file(file);

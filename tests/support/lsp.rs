@@ -1,7 +1,7 @@
 //! A strict language client and a model of its own for the server's tests: every message of the server must be
 //! claimed, every request is answered exactly once, every progress ends.
 
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use linelens::analysis::{AnalysisError, Finding, Options, Progress};
 use linelens::config::Config;
@@ -204,6 +204,8 @@ pub struct Client {
     progress: HashMap<String, Vec<Value>>,
     pub quiescent: bool,
     pub statuses: Vec<Value>,
+    /// How many statuses had come when the server last settled.
+    settled: usize,
     finished: bool,
 }
 
@@ -222,7 +224,7 @@ impl Default for Setup {
     fn default() -> Self {
         Setup {
             capabilities: plugin(),
-            options: json!({"debounceMs": 20, "analyze": "file"}),
+            options: json!({"debounceMs": 20, "analyze": "file", "method": "attention:last"}),
             folders: Vec::new(),
             configuration: Value::Null,
             process_id: None,
@@ -338,6 +340,7 @@ impl Client {
             progress: HashMap::new(),
             quiescent: false,
             statuses: Vec::new(),
+            settled: 0,
             finished: false,
         }
     }
@@ -449,20 +452,29 @@ impl Client {
         taken.into_iter().map(|message| message["params"].clone()).collect()
     }
 
-    /// Waits until the server says that it has nothing left to do. For clients with status.
+    /// Waits until the server says that it has nothing left to do, and that it had something to do since the last
+    /// time. For clients with status.
     pub fn settle(&mut self) {
-        // The work must have begun: the server says so before it says that it ended.
-        let begun = self.statuses.len();
-        self.wait(
-            |client| {
-                let new = client.statuses.get(begun..).unwrap_or_default();
-                let busy = new.iter().position(|status| status["quiescent"] == json!(false))?;
-                new[busy..].iter().any(|status| status["quiescent"] == json!(true)).then_some(())
-            },
-            "quiescence",
-        )
-        .unwrap();
-        // Whatever was posted before the status has been read by now.
+        // Handlers run in order, so that what was sent before this is known to the server when it answers.
+        self.command("linelens.barrier", json!([])).unwrap_err();
+        let settled = self.settled;
+        loop {
+            self.wait(
+                |client| {
+                    let new = client.statuses.get(settled..).unwrap_or_default();
+                    (new.iter().any(|status| status["quiescent"] == json!(false)) && client.quiescent)
+                        .then_some(())
+                },
+                "quiescence",
+            )
+            .unwrap();
+            let seen = self.statuses.len();
+            self.listen(Duration::from_millis(60));
+            if self.statuses.len() == seen {
+                break;
+            }
+        }
+        self.settled = self.statuses.len();
     }
 
     pub fn wait<T>(&mut self, mut ready: impl FnMut(&mut Client) -> Option<T>, what: &str) -> Result<T, ()> {

@@ -3,7 +3,7 @@
 //! `write_model_dir(dir, &ModelOptions::default())` makes a complete model directory in a few milliseconds.
 
 // Each test program uses a part of this.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use super::tokenizer;
 use linelens::graph::onnx::tensor_proto::{DataLocation, DataType};
