@@ -33,7 +33,7 @@ deny() {
 }
 
 sum_up() {
-    awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
+    awk '/^test result: .* 0 filtered out/ { passed += $4; failed += $6; ignored += $8 }
          END { printf "\n%d passed, %d failed, %d skipped\n", passed, failed, ignored; exit !passed }' "$log"
 }
 

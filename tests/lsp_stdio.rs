@@ -1,5 +1,7 @@
 //! The server as its own process: how it ends, and what it does with the machine it finds.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are tests.
+
 #[path = "support/lsp.rs"]
 mod support;
 

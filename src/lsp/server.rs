@@ -4,7 +4,7 @@
 use crate::analysis::Finding;
 use crate::config::{Problem, Source};
 use crate::detector::Cancellation;
-use crate::explain::{Layer, Method};
+use crate::explain::Method;
 use crate::lsp::documents::{Outcome, Snapshot, moved};
 use crate::lsp::hover::{self, Style};
 use crate::lsp::options::{self, WORKSPACE_FILE};
@@ -221,9 +221,9 @@ impl Server {
     fn set_method(&self, argument: String) -> Result<Option<Value>> {
         let method: Method = argument.parse().map_err(from_proto::invalid_params)?;
         if let EngineState::Ready(model) = self.shared.engine()
-            && !model.methods.contains(&canonical(method, model.info.layers))
+            && !model.offers(method)
         {
-            return Err(from_proto::invalid_params(unavailable(method, &model)));
+            return Err(from_proto::invalid_params(model.unavailable(method)));
         }
         Ok(Some(self.use_method(method)))
     }
@@ -232,7 +232,7 @@ impl Server {
         let EngineState::Ready(model) = self.shared.engine() else {
             return Err(request_failed("there is no model loaded, so there are no methods to choose from"));
         };
-        let current = canonical(self.shared.settings().settings(None).options.method, model.info.layers);
+        let current = model.canonical(self.shared.settings().settings(None).options.method);
         let position = model.methods.iter().position(|method| *method == current);
         let next = position.map_or(0, |position| (position + 1) % model.methods.len().max(1));
         let method = model.methods.get(next).ok_or_else(|| {
@@ -562,22 +562,6 @@ fn result_id(items: &[Diagnostic]) -> String {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(items).unwrap_or_default().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
-}
-
-/// The name under which a method stands in the list of methods.
-fn canonical(method: Method, layers: usize) -> Method {
-    match method {
-        Method::Attention(Layer::Last) if layers == 1 => Method::Attention(Layer::First),
-        Method::Attention(Layer::Number(1)) => Method::Attention(Layer::First),
-        Method::Attention(Layer::Number(number)) if number == layers => Method::Attention(Layer::Last),
-        other => other,
-    }
-}
-
-fn unavailable(method: Method, model: &Model) -> String {
-    let methods: Vec<String> = model.methods.iter().map(Method::to_string).collect();
-    let reason = model.info.no_attention.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    format!("{method} does not work for this model{reason}; its methods: {}", methods.join(", "))
 }
 
 fn explain_error(failure: ExplainFailure) -> Error {

@@ -2,7 +2,7 @@
 
 use crate::config::{Problem, Settings};
 use crate::detector::DetectorInfo;
-use crate::explain::Method;
+use crate::explain::{Layer, Method};
 use crate::lsp::documents::Documents;
 use crate::lsp::options::SettingsStore;
 use crate::lsp::outbox::Outbox;
@@ -34,6 +34,30 @@ pub(crate) struct Shared {
 pub(crate) struct Model {
     pub(crate) info: DetectorInfo,
     pub(crate) methods: Vec<Method>,
+}
+
+impl Model {
+    /// The name under which a method stands in the list of methods.
+    pub(crate) fn canonical(&self, method: Method) -> Method {
+        let layers = self.info.layers;
+        match method {
+            Method::Attention(Layer::Last) if layers == 1 => Method::Attention(Layer::First),
+            Method::Attention(Layer::Number(1)) => Method::Attention(Layer::First),
+            Method::Attention(Layer::Number(number)) if number == layers => Method::Attention(Layer::Last),
+            other => other,
+        }
+    }
+
+    pub(crate) fn offers(&self, method: Method) -> bool {
+        self.methods.contains(&self.canonical(method))
+    }
+
+    /// Why a method is not offered, for the user.
+    pub(crate) fn unavailable(&self, method: Method) -> String {
+        let methods: Vec<String> = self.methods.iter().map(Method::to_string).collect();
+        let reason = self.info.no_attention.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        format!("{method} does not work for this model{reason}; its methods: {}", methods.join(", "))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +131,7 @@ impl Shared {
     }
 
     pub(crate) fn status(&self, quiescent: bool) -> StatusParams {
-        let method = self.settings().settings(None).options.method.to_string();
+        let method = self.settings().settings(None).options.method;
         let status = |health, quiescent, message| StatusParams {
             health,
             quiescent,
@@ -122,15 +146,17 @@ impl Shared {
             EngineState::Loading => status(Health::Ok, false, Some("the model is being loaded".to_string())),
             EngineState::Failed(reason) => status(Health::Error, true, Some(reason.to_string())),
             EngineState::Ready(model) => {
-                let note = model.info.provider_note.clone();
-                let health = if note.is_some() { Health::Warning } else { Health::Ok };
+                let (health, message) = match model.offers(method) {
+                    true => (Health::Ok, model.info.provider_note.clone()),
+                    false => (Health::Warning, Some(model.unavailable(method))),
+                };
                 StatusParams {
                     model: Some(model.info.name.clone()),
                     execution_provider: Some(model.info.execution_provider.clone()),
-                    method: Some(method),
+                    method: Some(method.to_string()),
                     methods: Some(model.methods.iter().map(Method::to_string).collect()),
                     layers: Some(model.info.layers),
-                    ..status(health, quiescent, note)
+                    ..status(health, quiescent, message)
                 }
             }
         }

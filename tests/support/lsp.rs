@@ -644,6 +644,52 @@ impl Drop for Client {
     }
 }
 
+pub const URI: &str = "file:///project/unit.c";
+pub const UNIT: &str = "\
+#include <string.h>
+
+int copy(char *to, const char *from) {
+    strcpy(to, from);
+    return 0;
+}
+
+int add(int a, int b) {
+    return a + b;
+}
+";
+
+pub fn start() -> (Client, Knobs) {
+    let knobs = Knobs::default();
+    (Client::start(Setup::default(), &knobs), knobs)
+}
+
+/// Without our plugin.
+pub fn plain() -> Value {
+    with(plugin(), "experimental", Value::Null)
+}
+
+pub fn pulling() -> Value {
+    let capabilities = with(plugin(), "textDocument.diagnostic", json!({"relatedInformation": true}));
+    with(capabilities, "workspace.diagnostics", json!({"refreshSupport": true}))
+}
+
+pub fn opened(setup: Setup) -> (Client, Knobs) {
+    let knobs = Knobs::default();
+    let mut client = Client::start(setup, &knobs);
+    client.open(URI, UNIT);
+    client.settle();
+    (client, knobs)
+}
+
+pub fn insert(line: u32, character: u32, text: &str) -> Value {
+    let position = json!({"line": line, "character": character});
+    json!([{"range": {"start": position, "end": position}, "text": text}])
+}
+
+pub fn text_of(hover: &Value) -> &str {
+    hover["contents"]["value"].as_str().unwrap_or_else(|| panic!("no text: {hover}"))
+}
+
 pub fn at(uri: &str, line: u32, character: u32) -> Value {
     json!({"textDocument": {"uri": uri}, "position": {"line": line, "character": character}})
 }
