@@ -165,7 +165,7 @@ pub const KEYS: &[Key] = keys![
     "executionProvider", false, "auto, cpu or cuda", |v, layer| layer.provider = Some(choice(v, PROVIDERS)?);
     "threads", false, "intra-op threads, 1 to 256", |v, layer| layer.threads = Some(integer(v, 1, 256)? as usize);
     "deviceId", false, "CUDA device, from 0", |v, layer| layer.device_id = Some(integer(v, 0, 1023)? as i32);
-    "memoryLimitMiB", false, "CUDA memory limit in MiB", |v, layer| {
+    "memoryLimitMib", false, "CUDA memory limit in MiB", |v, layer| {
         layer.memory_limit = Some(integer(v, 1, 1 << 24)? as usize * (1 << 20))
     };
     "method", true, "explanation method", |v, layer| {
@@ -538,7 +538,7 @@ mod tests {
     #[test]
     fn a_workspace_cannot_say_what_is_loaded_and_run() {
         let keys = json!({"library": "/tmp/x.so", "model": "/tmp/m", "executionProvider": "cuda", "threads": 200,
-            "deviceId": 3, "memoryLimitMiB": 1});
+            "deviceId": 3, "memoryLimitMib": 1});
         for source in [Source::WorkspaceFile, Source::InitializationOptions, Source::WorkspaceConfiguration] {
             let mut config = empty();
             let problems = config.set_json(source, &keys);
@@ -559,7 +559,7 @@ mod tests {
         let closed: Vec<_> = KEYS.iter().filter(|k| !k.workspace).map(|k| k.name).collect();
         assert_eq!(
             closed,
-            ["library", "model", "executionProvider", "threads", "deviceId", "memoryLimitMiB"]
+            ["library", "model", "executionProvider", "threads", "deviceId", "memoryLimitMib"]
         );
     }
 

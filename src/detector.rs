@@ -19,7 +19,7 @@ pub use cancel::Cancellation;
 pub use inputs::Row;
 
 use crate::graph::attention::{self, float_output};
-use crate::graph::canonical::has_half;
+use crate::graph::canonical::{has_half, with_visible_attention};
 use crate::graph::onnx::tensor_proto::DataType;
 use crate::graph::{Graph, GraphError, int_attribute};
 use crate::text::ByteSpan;
@@ -174,6 +174,7 @@ impl Detector {
             weights.copy_into(&mut graph)?;
         }
 
+        let mut graph = with_visible_attention(graph);
         let ids = ids_input(&graph).map_err(in_model)?;
         let words = attention::word_embedding(&graph, &ids).ok();
         if let Some(words) = &words

@@ -9,7 +9,9 @@
 pub mod attention;
 pub mod attribution;
 pub mod backward;
+mod build;
 pub mod canonical;
+mod check;
 mod flow;
 pub mod onnx;
 mod order;
@@ -17,12 +19,14 @@ pub mod rules;
 pub mod shapes;
 pub mod structure;
 
+pub use build::{float_attribute, int_attribute, ints_attribute, node, tensor, value_info};
+
 use bytes::Bytes;
+use check::{check_tensor, external};
 use onnx::tensor_proto::{DataLocation, DataType};
 use onnx::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
-    TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType,
-    tensor_shape_proto, type_proto,
+    TensorProto, ValueInfoProto, tensor_shape_proto, type_proto,
 };
 use prost::Message;
 use std::collections::{HashMap, HashSet};
@@ -571,72 +575,6 @@ impl ValueInfoProto {
     }
 }
 
-/// An input or output description. `dimensions`: a number, or a name where the size varies.
-pub fn value_info(name: &str, data_type: DataType, dimensions: Option<&[&str]>) -> ValueInfoProto {
-    let dimension = |text: &&str| tensor_shape_proto::Dimension {
-        denotation: None,
-        value: Some(match text.parse() {
-            Ok(size) => tensor_shape_proto::dimension::Value::DimValue(size),
-            Err(_) => tensor_shape_proto::dimension::Value::DimParam(text.to_string()),
-        }),
-    };
-    let shape = dimensions.map(|d| TensorShapeProto { dim: d.iter().map(dimension).collect() });
-    let tensor = type_proto::Tensor { elem_type: Some(data_type as i32), shape };
-    ValueInfoProto {
-        name: Some(name.to_string()),
-        r#type: Some(TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) }),
-        ..Default::default()
-    }
-}
-
-pub fn tensor(name: &str, data_type: DataType, dims: &[i64], raw: Bytes) -> TensorProto {
-    TensorProto {
-        name: Some(name.to_string()),
-        data_type: Some(data_type as i32),
-        dims: dims.to_vec(),
-        raw_data: Some(raw),
-        ..Default::default()
-    }
-}
-
-pub fn node(op: &str, inputs: &[&str], outputs: &[&str], attributes: Vec<AttributeProto>) -> NodeProto {
-    NodeProto {
-        op_type: Some(op.to_string()),
-        name: outputs.first().map(|o| o.to_string()),
-        input: inputs.iter().map(|i| i.to_string()).collect(),
-        output: outputs.iter().map(|o| o.to_string()).collect(),
-        attribute: attributes,
-        ..Default::default()
-    }
-}
-
-pub fn int_attribute(name: &str, value: i64) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_string()),
-        r#type: Some(AttributeType::Int as i32),
-        i: Some(value),
-        ..Default::default()
-    }
-}
-
-pub fn ints_attribute(name: &str, values: &[i64]) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_string()),
-        r#type: Some(AttributeType::Ints as i32),
-        ints: values.to_vec(),
-        ..Default::default()
-    }
-}
-
-pub fn float_attribute(name: &str, value: f32) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_string()),
-        r#type: Some(AttributeType::Float as i32),
-        f: Some(value),
-        ..Default::default()
-    }
-}
-
 fn is_onnx(domain: &str) -> bool {
     domain.is_empty() || domain == "ai.onnx"
 }
@@ -674,129 +612,4 @@ fn constant_value(node: &mut NodeProto) -> Option<TensorProto> {
         _ => return None,
     };
     Some(value)
-}
-
-/// Size in bits of one element.
-fn element_bits(data_type: DataType) -> Option<u64> {
-    use DataType::*;
-    Some(match data_type {
-        Undefined | String => return None,
-        Uint2 | Int2 => 2,
-        Uint4 | Int4 | Float4e2m1 => 4,
-        Float6e2m3 | Float6e3m2 => 6,
-        Uint8 | Int8 | Bool | Float8e4m3fn | Float8e4m3fnuz | Float8e5m2 | Float8e5m2fnuz | Float8e8m0 => 8,
-        Uint16 | Int16 | Float16 | Bfloat16 => 16,
-        Float | Int32 | Uint32 => 32,
-        Double | Int64 | Uint64 | Complex64 => 64,
-        Complex128 => 128,
-    })
-}
-
-/// The number of elements and of bytes a tensor must have.
-fn expected_size(tensor: &TensorProto) -> Result<(DataType, u64, u64), GraphError> {
-    let wrong = |expected: &str, found: String| GraphError::Tensor {
-        tensor: tensor.name().to_string(),
-        expected: expected.to_string(),
-        found,
-    };
-    let data_type = DataType::try_from(tensor.data_type())
-        .map_err(|_| wrong("a known element type", format!("type number {}", tensor.data_type())))?;
-    if data_type == DataType::Undefined {
-        return Err(wrong("an element type", "none".to_string()));
-    }
-    let mut elements: u64 = 1;
-    for &size in &tensor.dims {
-        elements = u64::try_from(size)
-            .ok()
-            .and_then(|size| elements.checked_mul(size))
-            .filter(|&n| n <= 1 << 48)
-            .ok_or_else(|| {
-                wrong("a shape of sizes from 0 that fits in memory", format!("{:?}", tensor.dims))
-            })?;
-    }
-    let bytes = element_bits(data_type).map_or(0, |bits| (elements * bits).div_ceil(8));
-    Ok((data_type, elements, bytes))
-}
-
-fn check_tensor(tensor: &TensorProto) -> Result<(), GraphError> {
-    let (data_type, elements, bytes) = expected_size(tensor)?;
-    let wrong = |expected: String, found: String| GraphError::Tensor {
-        tensor: tensor.name().to_string(),
-        expected,
-        found,
-    };
-    if tensor.segment.is_some() {
-        return Err(wrong("a whole tensor".to_string(), "a segment of one".to_string()));
-    }
-    if tensor.is_external() {
-        return external(tensor).map(drop);
-    }
-    if let Some(raw) = &tensor.raw_data
-        && data_type != DataType::String
-    {
-        if raw.len() as u64 != bytes {
-            return Err(wrong(
-                format!("{bytes} bytes for {} of shape {:?}", data_type.as_str_name(), tensor.dims),
-                format!("{} bytes", raw.len()),
-            ));
-        }
-        return Ok(());
-    }
-    let found = match data_type {
-        DataType::Float => tensor.float_data.len(),
-        DataType::Complex64 => tensor.float_data.len() / 2,
-        DataType::Double => tensor.double_data.len(),
-        DataType::Complex128 => tensor.double_data.len() / 2,
-        DataType::Int64 => tensor.int64_data.len(),
-        DataType::Uint32 | DataType::Uint64 => tensor.uint64_data.len(),
-        DataType::String => tensor.string_data.len(),
-        // Several elements share one number; ONNX Runtime checks these itself.
-        narrow if element_bits(narrow).is_some_and(|bits| bits < 8) => return Ok(()),
-        _ => tensor.int32_data.len(),
-    };
-    if found as u64 != elements {
-        return Err(wrong(
-            format!("{elements} elements for {} of shape {:?}", data_type.as_str_name(), tensor.dims),
-            format!("{found} elements"),
-        ));
-    }
-    Ok(())
-}
-
-/// The reference of an external tensor. Its path comes from an untrusted file.
-fn external(tensor: &TensorProto) -> Result<ExternalData, GraphError> {
-    let bad = |reason: String| GraphError::External { tensor: tensor.name().to_string(), reason };
-    let get = |key: &str| tensor.external_data.iter().find(|e| e.key() == key).map(|e| e.value());
-    let (data_type, _, bytes) = expected_size(tensor)?;
-    if data_type == DataType::String {
-        return Err(bad("holds strings, expected numbers".to_string()));
-    }
-    let location = get("location").unwrap_or_default();
-    if location.is_empty() {
-        return Err(bad("names no file (expected a location)".to_string()));
-    }
-    let absolute = location.starts_with(['/', '\\']) || location.as_bytes().get(1) == Some(&b':');
-    let leaves = location.split(['/', '\\']).any(|part| part == "..");
-    if absolute || leaves || location.contains('\0') {
-        return Err(bad(format!("leads to \"{location}\", expected a relative path without \"..\"")));
-    }
-    let number = |key: &str, default: u64| match get(key) {
-        None => Ok(default),
-        Some(text) => text
-            .parse()
-            .map_err(|_| bad(format!("in \"{location}\" has the {key} \"{text}\", expected a number"))),
-    };
-    let (offset, length) = (number("offset", 0)?, number("length", bytes)?);
-    if length != bytes {
-        return Err(bad(format!(
-            "in \"{location}\" has {length} bytes, expected {bytes} for {} of shape {:?}",
-            data_type.as_str_name(),
-            tensor.dims
-        )));
-    }
-    if offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64) {
-        return Err(bad(format!("in \"{location}\" has the offset {offset}, expected one inside a file")));
-    }
-    let location = location.strip_prefix("./").unwrap_or(location).to_string();
-    Ok(ExternalData { tensor: tensor.name().to_string(), location, offset, length })
 }

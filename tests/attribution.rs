@@ -1,5 +1,6 @@
 //! The backward pass on the graph against reference values from PyTorch autograd, captum and an LXT-equivalent
 //! (`tests/goldens/attribution`, made by `make.py` there).
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use linelens::detector::attribution::Attribution;
 use linelens::detector::session::{Runtime, SessionOptions};

@@ -4,6 +4,7 @@
 use linelens::detector::session::{Element, Feed, Preparation, Provider, Runtime, Session, SessionOptions};
 use linelens::detector::{Cancellation, Detector, locate};
 use linelens::graph::attention::{self, float_output};
+use linelens::graph::canonical::with_visible_attention;
 use linelens::graph::{Graph, Weights};
 use linelens::text::ByteSpan;
 use linelens::tokens::Normalize;
@@ -91,9 +92,14 @@ fn every_way_to_export() {
         for name in values["models"].as_object().unwrap().keys() {
             let file = format!("{name}.onnx");
             let models = folder.join("models");
-            let mut graph = Graph::read(std::fs::read(models.join(&file)).unwrap().into()).unwrap();
-            // Operators that compute attention as a whole show no softmax, and the reason names them.
-            if name.contains("ortfused") || name.contains("dynamo-23-sdpa") {
+            let graph = Graph::read(std::fs::read(models.join(&file)).unwrap().into());
+            if name == "deberta-torchscript-17-eager" {
+                assert!(graph.unwrap_err().to_string().contains("holds a subgraph"));
+                continue;
+            }
+            let mut graph = with_visible_attention(graph.unwrap());
+            // Fused operators that compute attention as a whole show no softmax, and the reason names them.
+            if name.contains("ortfused") {
                 let reason = attention::encoder_layers(&graph, "input_ids").unwrap_err().to_string();
                 assert!(reason.contains("Attention (×2)"), "{name}: {reason}");
                 continue;
@@ -128,7 +134,9 @@ fn every_way_to_export() {
                 assert_eq!(found.len(), expected.len(), "{name}");
                 for (layer, (found, expected)) in found.iter().zip(expected).enumerate() {
                     let what = format!("{name}, {}, layer {}", case["name"], layer + 1);
-                    near(&found.values, &numbers(&expected[0]), 1e-5, &what);
+                    // Half precision has 11 bits.
+                    let tolerance = if name.contains("fp16") { 1e-3 } else { 1e-5 };
+                    near(&found.values, &numbers(&expected[0]), tolerance, &what);
                     compared += 1;
                 }
             }

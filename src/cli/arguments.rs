@@ -208,7 +208,7 @@ impl Global {
             ("executionProvider", self.execution_provider.clone().map(Value::String)),
             ("threads", self.threads.as_deref().map(number)),
             ("deviceId", self.device_id.as_deref().map(number)),
-            ("memoryLimitMiB", self.memory_limit.as_deref().map(number)),
+            ("memoryLimitMib", self.memory_limit.as_deref().map(number)),
         ])
     }
 }

@@ -310,10 +310,7 @@ fn stretched(sample: &[u32], tokens: usize) -> Vec<u32> {
     std::iter::once(first).chain(middle).chain(std::iter::once(last)).copied().collect()
 }
 
-fn named<'a, const N: usize>(
-    outputs: &'a [Output],
-    places: [usize; N],
-) -> Result<[&'a Output; N], AttributionError> {
+fn named<const N: usize>(outputs: &[Output], places: [usize; N]) -> Result<[&Output; N], AttributionError> {
     let found: Option<Vec<&Output>> = places.iter().map(|place| outputs.get(*place)).collect();
     found
         .and_then(|found| found.try_into().ok())

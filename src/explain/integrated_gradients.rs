@@ -112,19 +112,26 @@ struct Path<'a> {
     progress: &'a mut dyn FnMut(usize),
 }
 
-/// A part of the path, its ends' F and its integral.
+/// A place on the path and F there.
+#[derive(Clone, Copy)]
+struct Place {
+    alpha: f64,
+    f: f64,
+}
+
+/// A part of the path and its integral.
 struct Panel {
-    from: (f64, f64),
-    to: (f64, f64),
+    from: Place,
+    to: Place,
     values: Vec<f64>,
 }
 
 impl Panel {
     fn error(&self) -> f64 {
-        (self.values.iter().sum::<f64>() - (self.to.1 - self.from.1)).abs()
+        (self.values.iter().sum::<f64>() - (self.to.f - self.from.f)).abs()
     }
     fn middle(&self) -> f64 {
-        (self.from.0 + self.to.0) / 2.0
+        (self.from.alpha + self.to.alpha) / 2.0
     }
 }
 
@@ -150,13 +157,11 @@ impl Path<'_> {
     }
 
     fn adaptive(&mut self) -> Result<Integral, AttributionError> {
-        let places: Vec<f64> = (0..=FIRST_PANELS).map(|place| place as f64 / FIRST_PANELS as f64).collect();
-        let ends = self.at(&places)?;
-        let ends: Vec<(f64, f64)> =
-            places.iter().zip(&ends).map(|(alpha, point)| (*alpha, point.f)).collect();
-        let between: Vec<_> = ends.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        let alphas: Vec<f64> = (0..=FIRST_PANELS).map(|place| place as f64 / FIRST_PANELS as f64).collect();
+        let ends = self.places(&alphas)?;
+        let between: Vec<(Place, Place)> = ends.windows(2).map(|pair| (pair[0], pair[1])).collect();
         let mut panels = self.panels(&between)?;
-        let change = ends[FIRST_PANELS].1 - ends[0].1;
+        let change = ends[FIRST_PANELS].f - ends[0].f;
         loop {
             // Errors of single panels may cancel in the sum by chance, so they are added up without their signs.
             let error: f64 = panels.iter().map(Panel::error).sum();
@@ -171,8 +176,7 @@ impl Path<'_> {
             let count = failing.min(affordable).min((self.rows / (2 * NODES)).max(1));
             let split: Vec<Panel> = panels.drain(..count).collect();
             let middles: Vec<f64> = split.iter().map(Panel::middle).collect();
-            let middles: Vec<(f64, f64)> =
-                self.at(&middles)?.iter().zip(&middles).map(|(point, alpha)| (*alpha, point.f)).collect();
+            let middles = self.places(&middles)?;
             let halves: Vec<_> = split
                 .iter()
                 .zip(&middles)
@@ -182,25 +186,30 @@ impl Path<'_> {
         }
         let tokens = panels.first().map_or(0, |panel| panel.values.len());
         // In the order of the path, so that the sum does not depend on the order of bisections.
-        panels.sort_by(|a, b| a.from.0.total_cmp(&b.from.0));
+        panels.sort_by(|a, b| a.from.alpha.total_cmp(&b.from.alpha));
         let mut values = vec![0.0; tokens];
         for panel in &panels {
             values.iter_mut().zip(&panel.values).for_each(|(sum, value)| *sum += value);
         }
-        Ok(Integral { values, start: ends[0].1, end: ends[FIRST_PANELS].1 })
+        Ok(Integral { values, start: ends[0].f, end: ends[FIRST_PANELS].f })
     }
 
-    fn panels(&mut self, between: &[((f64, f64), (f64, f64))]) -> Result<Vec<Panel>, AttributionError> {
+    fn places(&mut self, alphas: &[f64]) -> Result<Vec<Place>, AttributionError> {
+        let points = self.at(alphas)?;
+        Ok(alphas.iter().zip(points).map(|(alpha, point)| Place { alpha: *alpha, f: point.f }).collect())
+    }
+
+    fn panels(&mut self, between: &[(Place, Place)]) -> Result<Vec<Panel>, AttributionError> {
         let quadrature = gauss_legendre(NODES);
-        let places = |&(from, to): &((f64, f64), (f64, f64))| {
-            quadrature.iter().map(move |(alpha, _)| from.0 + alpha * (to.0 - from.0)).collect::<Vec<_>>()
-        };
-        let alphas: Vec<f64> = between.iter().flat_map(places).collect();
+        let mut alphas = Vec::with_capacity(between.len() * NODES);
+        for (from, to) in between {
+            alphas.extend(quadrature.iter().map(|(node, _)| from.alpha + node * (to.alpha - from.alpha)));
+        }
         let points = self.at(&alphas)?;
         let panels = between.iter().zip(points.chunks(NODES)).map(|((from, to), nodes)| Panel {
             from: *from,
             to: *to,
-            values: weighted(nodes, &quadrature, to.0 - from.0),
+            values: weighted(nodes, &quadrature, to.alpha - from.alpha),
         });
         Ok(panels.collect())
     }

@@ -33,6 +33,16 @@ pub fn canonicalize(
     Ok(canonical)
 }
 
+/// The graph with every Attention operator expanded, so that its softmax is visible; as it was where one has a form
+/// that cannot be expanded without a run.
+pub fn with_visible_attention(graph: Graph) -> Graph {
+    let mut expanded = graph.clone();
+    match expand_attention(&mut expanded, |_| None) {
+        Ok(()) => expanded,
+        Err(_) => graph,
+    }
+}
+
 /// Whether anything in the graph is in half precision.
 pub fn has_half(graph: &Graph) -> bool {
     graph.initializers().iter().any(|tensor| is_half(tensor.data_type()))

@@ -90,7 +90,7 @@ impl Engine for FakeEngine {
         &self.info
     }
 
-    fn methods(&self) -> Vec<Method> {
+    fn methods(&mut self) -> Vec<Method> {
         [Layer::First, Layer::Number(2), Layer::Number(3), Layer::Last].map(Method::Attention).to_vec()
     }
 
@@ -174,6 +174,8 @@ fn finding(
         windows: 1,
         lines: scored,
         unseen_lines: Vec::new(),
+        completeness: None,
+        faithfulness: None,
     }
 }
 

@@ -60,8 +60,8 @@ pub(super) fn multiply_into(
     into: [bool; 2],
 ) -> Adjoints {
     let mut found = Vec::new();
-    for position in 0..2 {
-        if into[position] && pass.wants(node, position) {
+    for (position, wanted) in into.into_iter().enumerate() {
+        if wanted && pass.wants(node, position) {
             let product = pass.mul(adjoint, &node.input[1 - position]);
             found.push((position, pass.unbroadcast(product, &node.input[position], &node.output[0])?));
         }
