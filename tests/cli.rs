@@ -1,5 +1,7 @@
 //! The command line end to end, with the built-in detector.
 
+#![allow(clippy::unwrap_used)] // Helpers of tests are tests.
+
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
