@@ -1,7 +1,5 @@
 //! The command line end to end, with the built-in detector.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-#![allow(clippy::unwrap_used)] // Helpers of tests are tests.
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // Helpers of tests are tests.
 
 use serde_json::Value;
 use std::io::Write;

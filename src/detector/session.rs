@@ -370,6 +370,8 @@ fn builder(
         // One pattern is kept per input length, and every function has its own length.
         .with_memory_pattern(false)?
         .with_log_level(ort::logging::LogLevel::Error)?
+        // Quantised weights are no licence to quantise what they are multiplied with.
+        .with_config_entry("session.qdq_matmulnbits_accuracy_level", "1")?
         .with_config_entry("session.model_external_initializers_file_folder_path", folder)?)
 }
 
