@@ -254,6 +254,7 @@ fn read(value: &ort::value::ValueRef<'_>) -> (DataType, Array) {
         TensorElementType::Float32 => (DataType::Float, all(value, |v: f32| v.into())),
         TensorElementType::Int64 => (DataType::Int64, all(value, |v: i64| v as f64)),
         TensorElementType::Int32 => (DataType::Int32, all(value, |v: i32| v.into())),
+        TensorElementType::Uint8 => (DataType::Uint8, all(value, |v: u8| v.into())),
         TensorElementType::Bool => (DataType::Bool, all(value, |v: bool| f64::from(u8::from(v)))),
         other => panic!("{other}"),
     };
