@@ -154,7 +154,7 @@ fn inputs_that_lead_nowhere_are_refused() {
 /// Words looked up, changed by `body`, and classified; the shapes are said, not found by a run.
 fn structure(
     tables: usize,
-    rank: usize,
+    logits_shape: &[i64],
     body: impl Fn(&mut Graph, &str) -> String,
 ) -> Result<Structure, StructureError> {
     let mut graph = Graph::new(17);
@@ -173,7 +173,13 @@ fn structure(
         let (batch, tokens) = (batch as i64, tokens as i64);
         let outputs = everything.outputs().iter().map(|output| output.name().to_string());
         let described = outputs.map(|name| {
-            let shape = if name == logits { vec![batch; rank] } else { vec![batch, tokens, 4] };
+            let shape = if name == logits { logits_shape } else { &[B, S, 4] };
+            let size = |size: &i64| match *size {
+                B => batch,
+                S => tokens,
+                size => size,
+            };
+            let shape = shape.iter().map(size).collect();
             let data_type = if name.starts_with("whole") { DataType::Int64 } else { DataType::Float };
             (name, ProbedTensor { data_type, shape, values: None })
         });
@@ -186,19 +192,22 @@ fn structure(
 #[test]
 fn unclear_structures_are_refused() {
     let same = |_: &mut Graph, x: &str| x.to_string();
-    assert!(structure(1, 2, same).is_ok());
-    let several = structure(2, 2, same).unwrap_err().to_string();
+    for sound in [&[B, 2][..], &[B, 1], &[B], &[B, 40]] {
+        assert!(structure(1, sound, same).is_ok());
+    }
+    let several = structure(2, &[B, 2], same).unwrap_err().to_string();
     says(&several, &["several word embeddings", "\"table0\"", "\"table1\"", "equally many rows"]);
-    for rank in [0, 3, 4] {
-        let odd = structure(1, rank, same).unwrap_err().to_string();
+    // Of any other rank, of one verdict a token, and without labels or with more than memory holds.
+    for odd in [&[][..], &[B, S, 2], &[B, 1, 1, 2], &[B, S], &[B, 0], &[B, 1 << 40]] {
+        let odd = structure(1, odd, same).unwrap_err().to_string();
         says(&odd, &["\"logits\"", "expected [batch, labels], [batch, 1] or [batch]"]);
     }
-    let cut = structure(1, 2, |g, x| g.emit("Floor", &[x], vec![])).unwrap_err().to_string();
+    let cut = structure(1, &[B, 2], |g, x| g.emit("Floor", &[x], vec![])).unwrap_err().to_string();
     says(&cut, &["\"logits\"", "\"table0\"", "(Floor) has no derivative"]);
-    let whole = structure(1, 2, |g, x| {
+    let whole = structure(1, &[B, 2], |g, x| {
         g.emit_as("whole", "Cast", &[x], vec![int_attribute("to", DataType::Int64 as i64)])
     });
     says(&whole.unwrap_err().to_string(), &["\"whole\" (Cast) has no derivative"]);
-    let nowhere = structure(1, 2, |g, _| g.constant_f32(1.0)).unwrap_err().to_string();
+    let nowhere = structure(1, &[B, 2], |g, _| g.constant_f32(1.0)).unwrap_err().to_string();
     says(&nowhere, &["does not depend smoothly", "no node connects them"]);
 }
