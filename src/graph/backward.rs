@@ -37,6 +37,18 @@ pub fn backward(
     graph: &mut Graph,
     shapes: &Shapes,
     structure: &Structure,
+    from: (&str, &str),
+    target: &str,
+    rules: Rules,
+) -> Result<String, BackwardError> {
+    vector_jacobian_product(graph, shapes, &structure.variable, from, target, rules)
+}
+
+/// [`backward`] on any graph. `variable`: the tensors that depend on the input; the others are constants to AttnLRP.
+pub fn vector_jacobian_product(
+    graph: &mut Graph,
+    shapes: &Shapes,
+    variable: &HashSet<String>,
     (start, seed): (&str, &str),
     target: &str,
     rules: Rules,
@@ -45,7 +57,7 @@ pub fn backward(
     let forward: Vec<NodeProto> = graph.nodes().to_vec();
     let mut adjoints: HashMap<String, Vec<String>> =
         HashMap::from([(start.to_string(), vec![seed.to_string()])]);
-    let mut pass = Pass::new(graph, shapes, &structure.variable, &path);
+    let mut pass = Pass::new(graph, shapes, variable, &path);
     for node in forward.iter().rev() {
         let results = node.output.iter().map(|output| {
             let parts = adjoints.get(output).filter(|_| path.contains(output))?;
@@ -58,7 +70,9 @@ pub fn backward(
         if results.iter().all(Option::is_none) {
             continue;
         }
-        for (position, adjoint) in rule(rules, node, shapes)?(&mut pass, node, &results)? {
+        let rule = rule(rules, node, shapes)?;
+        check_form(node, &results)?;
+        for (position, adjoint) in rule(&mut pass, node, &results)? {
             let input = &node.input[position];
             if path.contains(input) {
                 adjoints.entry(input.clone()).or_default().push(adjoint);
@@ -98,6 +112,25 @@ fn rule(rules: Rules, node: &NodeProto, shapes: &Shapes) -> Result<Rule, Backwar
             },
         }
     })
+}
+
+/// What every rule relies on: the operator has its operands, and only Split has results beside the first that a
+/// derivative comes from.
+fn check_form(node: &NodeProto, adjoints: &[Option<String>]) -> Result<(), BackwardError> {
+    let least = rules::operands(node);
+    if (0..least).any(|position| node.input.get(position).is_none_or(String::is_empty)) {
+        return Err(form(node, format!("it lacks an operand, expected at least {least}")));
+    }
+    if node.is("Split") {
+        return match node.output.iter().any(String::is_empty) {
+            true => Err(form(node, "one of its parts has no name")),
+            false => Ok(()),
+        };
+    }
+    match adjoints.iter().skip(1).any(Option::is_some) {
+        true => Err(form(node, "the output depends on its second result, expected on the first only")),
+        false => Ok(()),
+    }
 }
 
 /// Between encoder and logits one token is left, so the sequence axis is gone.

@@ -47,10 +47,6 @@ const PARTLY: &[(&str, &[usize])] = &[
     ("ReduceMean", &[0]),
     ("ReduceSum", &[0]),
     ("Dropout", &[0]),
-    ("LayerNormalization", &[0]),
-    ("RMSNormalization", &[0]),
-    ("SimplifiedLayerNormalization", &[0]),
-    ("Pow", &[0]),
     ("Cast", &[0]),
 ];
 

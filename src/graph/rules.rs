@@ -62,6 +62,26 @@ pub(super) fn rule(node: &NodeProto) -> Option<Rule> {
     TABLE.iter().find(|(operator, _)| node.is(operator)).map(|(_, rule)| *rule)
 }
 
+/// The least number of operands that the rule of an operator reads.
+pub(super) fn operands(node: &NodeProto) -> usize {
+    match node.op_type() {
+        "Where" => 3,
+        "Sub"
+        | "Mul"
+        | "Div"
+        | "Pow"
+        | "MatMul"
+        | "Gemm"
+        | "Gather"
+        | "GatherND"
+        | "GatherElements"
+        | "LayerNormalization"
+        | "RMSNormalization"
+        | "SimplifiedLayerNormalization" => 2,
+        _ => 1,
+    }
+}
+
 /// The adjoint of a node's only result. [`super::backward::backward`] calls a rule only where there is one.
 fn result(adjoints: &[Option<String>]) -> String {
     adjoints.iter().flatten().next().cloned().unwrap_or_default()

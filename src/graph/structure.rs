@@ -14,6 +14,9 @@ const PRODUCTS: &[&str] = &["MatMul", "Gemm", "Conv", "Einsum", "MatMulInteger",
 const INTEGER: &[&str] =
     &["DequantizeLinear", "QuantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"];
 
+/// More labels than any classifier of functions has.
+const MOST_LABELS: i64 = 1 << 16;
+
 /// How logits become a probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
@@ -67,14 +70,16 @@ impl Structure {
     ) -> Result<Structure, StructureError> {
         let words = the_word_embedding(graph, ids)?;
         let (logits, probabilities, found) = head(graph, output);
-        let (labels, activation) = match shapes.of(&logits).map(|shapes| shapes[0].as_slice()) {
-            Some([_] | [_, 1]) => (1, Activation::Sigmoid),
-            Some([_, labels]) => (*labels as usize, Activation::Softmax),
-            shape => {
-                return Err(StructureError::Logits {
-                    logits,
-                    shape: format!("{:?}", shape.unwrap_or_default()),
-                });
+        let run = |number: usize| shapes.of(&logits).map_or(&[][..], |shapes| shapes[number].as_slice());
+        let (labels, activation) = match (run(0), run(1)) {
+            ([_], _) | ([_, 1], [_, 1]) => (1, Activation::Sigmoid),
+            // As many for every input; otherwise the axis is one of tokens.
+            ([_, labels], [_, same]) if labels == same && (2..=MOST_LABELS).contains(labels) => {
+                (*labels as usize, Activation::Softmax)
+            }
+            (shape, _) => {
+                let shape = format!("{shape:?}");
+                return Err(StructureError::Logits { logits, shape });
             }
         };
         if found.is_some_and(|found| found != activation) {

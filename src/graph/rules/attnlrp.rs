@@ -21,7 +21,7 @@ const OVERLAY: &[(&str, Rule)] = &[
     ("Div", divide),
     ("MatMul", matrix),
     ("Gemm", general_matrix),
-    ("Pow", identity),
+    ("Pow", power),
     ("Sqrt", identity),
     ("Reciprocal", identity),
     ("Exp", identity),
@@ -75,7 +75,13 @@ fn identity(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) 
     let epsilon = pass.scalar(EPSILON, y);
     let stable = pass.emit("Add", &[x, &epsilon]);
     let ratio = pass.emit("Div", &[y, &stable]);
-    Ok(vec![(0, pass.mul(&result(adjoints), &ratio))])
+    let product = pass.mul(&result(adjoints), &ratio);
+    Ok(vec![(0, pass.unbroadcast(product, x, y)?)])
+}
+
+fn power(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    elementwise::check_exponent(pass, node)?;
+    identity(pass, node, adjoints)
 }
 
 fn multiply(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
@@ -100,19 +106,16 @@ fn divide(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) ->
 }
 
 fn matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
-    halved(pass, node, adjoints, product::matrix)
+    if !both_variable(pass, node) {
+        return product::matrix(pass, node, adjoints);
+    }
+    let half = pass.scale(&result(adjoints), 0.5, &node.output[0]);
+    product::matrix(pass, node, &[Some(half)])
 }
 
 fn general_matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
-    halved(pass, node, adjoints, product::general_matrix)
-}
-
-fn halved(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>], rule: Rule) -> Adjoints {
-    if !both_variable(pass, node) {
-        return rule(pass, node, adjoints);
-    }
-    let half = pass.scale(&result(adjoints), 0.5, &node.output[0]);
-    rule(pass, node, &[Some(half)])
+    let share = if both_variable(pass, node) { 0.5 } else { 1.0 };
+    product::general_matrix_by(pass, node, &result(adjoints), share)
 }
 
 fn layer(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {

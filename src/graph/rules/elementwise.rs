@@ -96,9 +96,7 @@ pub(super) fn divide_into(
 
 pub(super) fn power(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
     let (x, y) = (&node.input[0], &node.output[0]);
-    if pass.wants(node, 1) {
-        return Err(form(node, "the exponent depends on the input, expected a constant"));
-    }
+    check_exponent(pass, node)?;
     let exponent = match node.input.get(1).and_then(|exponent| pass.shapes.constant(exponent)) {
         Some([exponent]) => *exponent,
         _ => return Err(form(node, "the exponent is no constant number")),
@@ -111,7 +109,16 @@ pub(super) fn power(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<St
         pass.emit("Pow", &[x, &less])
     };
     let slope = pass.scale(&lower, exponent, y);
-    Ok(vec![(0, pass.mul(&result(adjoints), &slope))])
+    let product = pass.mul(&result(adjoints), &slope);
+    // The exponent may have more axes than the base.
+    Ok(vec![(0, pass.unbroadcast(product, x, y)?)])
+}
+
+pub(super) fn check_exponent(pass: &Pass<'_>, node: &NodeProto) -> Result<(), BackwardError> {
+    match pass.wants(node, 1) {
+        true => Err(form(node, "the exponent depends on the input, expected a constant")),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn square_root(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {

@@ -47,7 +47,9 @@ pub(super) fn normalized(
     normalizer: Normalizer,
 ) -> Adjoints {
     let (x, y) = (&node.input[0], &node.output[0]);
-    let last = pass.rank(node, x)? - 1;
+    let Some(last) = pass.rank(node, x)?.checked_sub(1) else {
+        return Err(form(node, "its input has no axis"));
+    };
     if pass.axis(node, node.int("axis").unwrap_or(-1), x)? != last {
         return Err(form(node, "it normalises over several axes, expected the last one"));
     }
@@ -97,8 +99,8 @@ pub(super) fn mean(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<Str
     let sizes: Option<Vec<i64>> = axes.iter().map(|axis| pass.shapes.fixed_size(x, *axis)).collect();
     let spread = spread(pass, node, &result(adjoints), &axes);
     if let Some(sizes) = sizes {
-        let count: i64 = sizes.iter().product();
-        return Ok(vec![(0, pass.scale(&spread, 1.0 / count as f64, y))]);
+        let count: f64 = sizes.iter().map(|size| *size as f64).product();
+        return Ok(vec![(0, pass.scale(&spread, 1.0 / count, y))]);
     }
     let mut count: Option<String> = None;
     for axis in axes {

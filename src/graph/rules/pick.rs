@@ -4,6 +4,7 @@ use super::result;
 use crate::graph::backward::{BackwardError, Pass, form};
 use crate::graph::int_attribute;
 use crate::graph::onnx::attribute_proto::AttributeType;
+use crate::graph::onnx::tensor_proto::DataType;
 use crate::graph::onnx::{AttributeProto, NodeProto};
 
 type Adjoints = Result<Vec<(usize, String)>, BackwardError>;
@@ -19,6 +20,11 @@ pub(super) fn gather(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<S
     // All indices as one axis, which the scatter wants in front.
     let all = pass.integers(&[-1]);
     let flat = pass.emit("Reshape", &[indices, &all]);
+    // A scatter takes no other integer type.
+    let flat = match pass.shapes.data_type(indices) {
+        Some(DataType::Int64) => flat,
+        _ => pass.emit_with("Cast", &[&flat], vec![int_attribute("to", 7)]),
+    };
     let shape = pass.shape(x);
     let count = pass.emit("Shape", &[&flat]);
     let mut parts = Vec::new();

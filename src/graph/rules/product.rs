@@ -39,7 +39,9 @@ fn sum_batches(
         return Err(form(node, "the shapes of its operands are not known"));
     };
     let (from_rank, to_rank) = (from[0].len(), to[0].len());
-    let new = from_rank - to_rank;
+    let Some(new) = from_rank.checked_sub(to_rank) else {
+        return Err(form(node, "its result has fewer axes than an operand"));
+    };
     let stretched =
         |axis: usize| axis < new || (0..2).any(|run| to[run][axis - new] == 1 && from[run][axis] != 1);
     let axes: Vec<i64> = (0..from_rank - 2).filter(|axis| stretched(*axis)).map(|axis| axis as i64).collect();
@@ -56,13 +58,22 @@ fn sum_batches(
 
 /// y = α · A' · B' + β · C, where ' transposes if the node says so.
 pub(super) fn general_matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
-    let adjoint = result(adjoints);
+    general_matrix_by(pass, node, &result(adjoints), 1.0)
+}
+
+/// [`general_matrix`] with the adjoints of the factors A and B, not of the summand C, multiplied by `share`.
+pub(super) fn general_matrix_by(
+    pass: &mut Pass<'_>,
+    node: &NodeProto,
+    adjoint: &str,
+    share: f32,
+) -> Adjoints {
     let flag = |name: &str| node.int(name).unwrap_or(0) != 0;
     let factor = |name: &str| node.attribute(name).and_then(|a| a.f).unwrap_or(1.0);
     let (transposed_a, transposed_b) = (flag("transA"), flag("transB"));
     let product = |pass: &mut Pass<'_>, left: (&str, bool), right: (&str, bool)| {
         let attributes: Vec<AttributeProto> = vec![
-            float_attribute("alpha", factor("alpha")),
+            float_attribute("alpha", share * factor("alpha")),
             int_attribute("transA", left.1.into()),
             int_attribute("transB", right.1.into()),
         ];
@@ -74,8 +85,8 @@ pub(super) fn general_matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[
         found.push((
             0,
             match transposed_a {
-                false => product(pass, (&adjoint, false), (b, !transposed_b)),
-                true => product(pass, (b, transposed_b), (&adjoint, true)),
+                false => product(pass, (adjoint, false), (b, !transposed_b)),
+                true => product(pass, (b, transposed_b), (adjoint, true)),
             },
         ));
     }
@@ -83,13 +94,13 @@ pub(super) fn general_matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[
         found.push((
             1,
             match transposed_b {
-                false => product(pass, (a, !transposed_a), (&adjoint, false)),
-                true => product(pass, (&adjoint, true), (a, transposed_a)),
+                false => product(pass, (a, !transposed_a), (adjoint, false)),
+                true => product(pass, (adjoint, true), (a, transposed_a)),
             },
         ));
     }
     if pass.wants(node, 2) {
-        let scaled = pass.scale(&adjoint, factor("beta").into(), &node.output[0]);
+        let scaled = pass.scale(adjoint, factor("beta").into(), &node.output[0]);
         found.push((2, pass.unbroadcast(scaled, &node.input[2], &node.output[0])?));
     }
     Ok(found)
