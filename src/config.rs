@@ -252,17 +252,15 @@ impl Config {
         let mut config = Config::default();
         let mut problems = Vec::new();
         if let Some(path) = user_file(&environment) {
-            match std::fs::read_to_string(&path) {
-                Ok(text) => {
+            match read_settings_file(&path) {
+                Ok(Some(text)) => {
                     config.user_folder = path.parent().map(Path::to_path_buf);
                     problems.extend(config.set_toml(Source::UserFile, &path, &text));
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => problems.push(Problem {
-                    source: Source::UserFile,
-                    key: String::new(),
-                    message: format!("{} cannot be read: {error}", path.display()),
-                }),
+                Ok(None) => {}
+                Err(message) => {
+                    problems.push(Problem { source: Source::UserFile, key: String::new(), message })
+                }
             }
         }
         let mut variables = Map::new();
@@ -294,7 +292,11 @@ impl Config {
                 self.accepted.remove(&source);
                 return Vec::new();
             }
-            Value::Object(object) => object,
+            // With the section's name around it, too.
+            Value::Object(object) => match object.get("linelens") {
+                Some(Value::Object(section)) if object.len() == 1 => section,
+                _ => object,
+            },
             other => {
                 return vec![problem("", format!("expected an object with settings, found {}", kind(other)))];
             }
@@ -417,6 +419,27 @@ pub fn user_file(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathB
         .or_else(|| set("HOME").map(|home| home.join(".config")))
         .or_else(|| set("APPDATA"))?;
     Some(folder.join("linelens").join("config.toml"))
+}
+
+/// The name of a workspace's settings file.
+pub const WORKSPACE_FILE: &str = "linelens.toml";
+
+/// Settings are a page of text; what is bigger is something else.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// The text of a settings file; `None` where there is none. The file may be untrusted: nothing but a regular file of a
+/// sane size is opened, so that a named pipe or a device in its place does no harm.
+pub fn read_settings_file(path: &Path) -> Result<Option<String>, String> {
+    let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(error)),
+        Ok(metadata) if !metadata.is_file() => Err(format!("{} is not a regular file", path.display())),
+        Ok(metadata) if metadata.len() > MOST_BYTES => {
+            Err(format!("{} has {} bytes, expected at most {MOST_BYTES}", path.display(), metadata.len()))
+        }
+        Ok(_) => std::fs::read_to_string(path).map(Some).map_err(unreadable),
+    }
 }
 
 /// An environment variable has no types: what reads as a number or a truth value is one.
@@ -590,6 +613,16 @@ mod tests {
         assert!(problems[1].message.contains("method, profile, threshold"));
         let problems = config.set_json(Source::InitializationOptions, &json!([1]));
         assert_eq!(problems[0].message, "expected an object with settings, found an array");
+    }
+
+    #[test]
+    fn a_section_with_the_name_is_the_same() {
+        let mut config = empty();
+        assert_eq!(
+            config.set_toml(Source::WorkspaceFile, Path::new("l.toml"), "[linelens]\nmethod = \"ig\"\n"),
+            []
+        );
+        assert_eq!(config.settings().options.method, Method::IntegratedGradients);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::config::Machine;
 use crate::detector::locate::{self, Located};
 use crate::detector::session::{Provider, ProviderChoice, Runtime};
 use crate::detector::{Detector, DetectorError, DetectorInfo};
+use crate::escape::{terminal, terminal_lines};
 use crate::explain::{self, Method};
 use crate::tokens::{LongPolicy, Normalize};
 use std::fmt::Write;
@@ -36,12 +37,18 @@ impl Report {
     pub fn healthy(&self) -> bool {
         self.library.is_ok() && self.model.is_ok()
     }
+    /// What to show when start-up fails: the cause, then [`Report::to_text`].
+    pub fn failure(&self) -> String {
+        let cause = [self.library.as_ref().err(), self.model.as_ref().err()].into_iter().flatten().next();
+        let cause = cause.map_or("linelens cannot start", String::as_str);
+        format!("{}\n\n{}", terminal_lines(cause), self.to_text())
+    }
     /// The text of `linelens doctor`; also shown when start-up fails.
     pub fn to_text(&self) -> String {
         let mut text = format!("linelens {}\n", self.version);
         let mut line = |key: &str, value: &str| {
             // A value of several lines is indented under its key.
-            let value = escape(value).replace('\n', &format!("\n{:16}", ""));
+            let value = terminal_lines(value).replace('\n', &format!("\n{:16}", ""));
             // Writing to a string does not fail.
             let _ = writeln!(text, "{key:<16}{value}");
         };
@@ -61,10 +68,12 @@ impl Report {
         }
         match &self.model {
             Ok((how, info)) => {
-                line("model", &format!("{}, {} ({how})", info.name, info.directory.display()));
+                let name = terminal(&info.name);
+                line("model", &format!("{name}, {} ({how})", info.directory.display()));
                 line("sha256", info.sha256.get(..16).unwrap_or(&info.sha256));
                 line("tokenizer", &info.tokenizer);
-                line("flagged", &format!("P({}) above {}", info.positive_label, info.threshold));
+                let label = terminal(&info.positive_label);
+                line("flagged", &format!("P({label}) above {}", info.threshold));
                 line("normalization", normalization(info.normalize));
                 let long = match info.long {
                     LongPolicy::Window => "overlapping windows",
@@ -98,11 +107,6 @@ fn normalization(normalize: Normalize) -> &'static str {
         Normalize::StripComments => "strip-comments",
         Normalize::CollapseWhitespace => "collapse-whitespace",
     }
-}
-
-/// Names and messages may stem from untrusted files; their line ends are ours.
-fn escape(text: &str) -> String {
-    text.lines().map(crate::escape::terminal).collect::<Vec<_>>().join("\n")
 }
 
 /// Looks at the whole set-up. Never panics; every failure is part of the report.

@@ -14,24 +14,60 @@ pub fn terminal(text: &str) -> String {
     escaped
 }
 
-/// For Markdown: as [`terminal`], and every character that could begin markup, a link or HTML is backslash-escaped.
-/// Newlines and tabs become spaces, so that the text stays in its paragraph.
+/// [`terminal`] for a text of several lines of ours, with pieces from files in it: line ends stay. Applying it to what
+/// was escaped already changes nothing.
+pub fn terminal_lines(text: &str) -> String {
+    text.split('\n').map(terminal).collect::<Vec<_>>().join("\n")
+}
+
+/// For serialized JSON that may be shown on a terminal: the same value, with every such character as `\uXXXX`.
+pub fn json(serialized: &str) -> String {
+    let mut escaped = String::with_capacity(serialized.len());
+    for c in serialized.chars() {
+        // Outside of strings JSON has none of these but line ends, which are ASCII.
+        if !c.is_ascii() && is_deceptive(c) {
+            let mut units = [0; 2];
+            escaped.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+/// For Markdown: as [`terminal`], and what could begin markup, a link or HTML is backslash-escaped or an entity. Newlines
+/// and tabs become spaces, so that the text stays in its paragraph. Harmless punctuation stays as it is, since some
+/// clients show the escapes.
 pub fn markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut before = ' ';
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        let after = rest.clone().next().unwrap_or(' ');
         match c {
             '\n' | '\r' | '\t' => escaped.push(' '),
-            // An ampersand begins an entity, a colon an autolink.
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            ':' => escaped.push_str("&#58;"),
+            // Bare addresses become links.
+            ':' if rest.as_str().starts_with("//") => escaped.push_str("&#58;"),
+            // Within a word an underscore is no emphasis.
+            '_' if before.is_alphanumeric() && after.is_alphanumeric() => escaped.push('_'),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '!' | '$' => escaped.extend(['\\', c]),
+            // Lists, headings and rules, which only a line's start makes.
+            '#' | '+' | '-' | '=' if escaped.trim().is_empty() => escaped.extend(['\\', c]),
+            '.' | ')' if escaped.trim().bytes().all(|b| b.is_ascii_digit()) => escaped.extend(['\\', c]),
             c if is_deceptive(c) => {
-                escaped.extend(c.escape_unicode().filter(|c| !matches!(c, '\\' | '{' | '}')))
+                for c in c.escape_unicode() {
+                    if c == '\\' {
+                        escaped.push('\\');
+                    }
+                    escaped.push(c);
+                }
             }
-            c if c.is_ascii_punctuation() => escaped.extend(['\\', c]),
             c => escaped.push(c),
         }
+        before = c;
     }
     escaped
 }
@@ -55,11 +91,39 @@ mod tests {
     }
 
     #[test]
+    fn json_keeps_its_value() {
+        let value = serde_json::json!({"a": "x\u{9b}31m\u{202e}\u{e0001}é🦀\n"});
+        let escaped = json(&value.to_string());
+        assert!(escaped.chars().all(|c| !is_deceptive(c)), "{escaped}");
+        assert!(escaped.contains("\\u009b31m\\u202e\\udb40\\udc01é🦀\\n"), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
+    }
+
+    #[test]
+    fn lines_of_ours_stay_and_escaping_twice_changes_nothing() {
+        let once = terminal_lines("a\n\tb\x1b[0m\n");
+        assert_eq!(once, "a\n\tb\\u{1b}[0m\n");
+        assert_eq!(terminal_lines(&once), once);
+    }
+
+    #[test]
     fn markdown_keeps_no_markup_link_or_html() {
         assert_eq!(markdown("operator<<"), "operator&lt;&lt;");
-        assert_eq!(markdown("[x](command:y)"), "\\[x\\]\\(command&#58;y\\)");
-        assert_eq!(markdown("a\n# b `c` *d* _e_"), "a \\# b \\`c\\` \\*d\\* \\_e\\_");
-        assert_eq!(markdown("https://evil"), "https&#58;\\/\\/evil");
-        assert_eq!(markdown("x\u{202e}y"), "xu202ey");
+        assert_eq!(markdown("[x](command:y)"), "\\[x\\](command:y)");
+        assert_eq!(markdown("a\n# b `c` *d* _e_"), "a # b \\`c\\` \\*d\\* \\_e\\_");
+        assert_eq!(markdown("https://evil"), "https&#58;//evil");
+        assert_eq!(markdown("x\u{202e}y"), "x\\\\u{202e}y");
+        assert_eq!(markdown("# h"), "\\# h");
+        assert_eq!(markdown(" - l"), " \\- l");
+        assert_eq!(markdown("1. l"), "1\\. l");
+    }
+
+    #[test]
+    fn markdown_leaves_ordinary_text_alone() {
+        for text in
+            ["read_record", "linelens-default", "CUDA does not work, so: 1.5 (a = b) + c.", "Foo::bar"]
+        {
+            assert_eq!(markdown(text), text);
+        }
     }
 }

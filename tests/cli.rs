@@ -154,7 +154,7 @@ fn mistakes_are_explained_and_end_with_2() {
     std::fs::write(folder.path().join("empty.c"), "int x;\n").unwrap();
     for (arguments, message) in [
         (&["explain", "missing.c"][..], "missing.c cannot be read"),
-        (&["explain", "a.c:99"], "a.c has 12 lines, so there is no line 99"),
+        (&["explain", "a.c:99"], "a.c has 11 lines, so there is no line 99"),
         (&["explain", "a.c:1"], "no C or C++ function definition holds this position"),
         (
             &["explain", "a.c", "--function", "third"],
@@ -245,7 +245,7 @@ fn check_reports_and_sets_the_exit_code() {
     assert_eq!(all.status.code(), Some(0), "{}", err(&all));
     let text = out(&all);
     assert!(text.contains("a.c:4: first: flagged"), "{text}");
-    assert!(text.ends_with("2 of 2 functions flagged in 1 files\n"), "{text}");
+    assert!(text.ends_with("2 of 2 functions flagged in 1 file\n"), "{text}");
     let code = |threshold: &str| {
         run(folder.path(), &["check", ".", "--fail-on", "flagged", "--threshold", threshold], "")
             .status
@@ -332,4 +332,85 @@ fn graph_writes_a_model_and_says_what_is_in_it() {
     assert_eq!(again.status.code(), Some(2));
     assert!(err(&again).contains("derived.onnx cannot be written"), "{}", err(&again));
     assert!(err(&write("occlusion")).contains("occlusion needs no graph of its own"));
+}
+
+#[test]
+fn a_hostile_workspace_file_cannot_steer_the_terminal() {
+    let folder = workspace();
+    std::fs::write(
+        folder.path().join("linelens.toml"),
+        "\"\\u001b]0;x\\u0007\\u202e\" = 1\nmethod = \"\\u001b[31mred\"\n",
+    )
+    .unwrap();
+    let output = run(folder.path(), &["explain", "a.c:6"], "");
+    assert!(output.status.success());
+    let warnings = err(&output);
+    assert!(
+        warnings.contains("\\u{1b}]0;x\\u{7}\\u{202e}") && warnings.contains("\\u{1b}[31mred"),
+        "{warnings}"
+    );
+    assert!(!warnings.contains('\x1b') && !warnings.contains('\u{202e}'), "{warnings}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_workspace_file_that_is_no_file_is_reported() {
+    let folder = workspace();
+    let pipe = folder.path().join("linelens.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let output = run(folder.path(), &["explain", "a.c:6"], "");
+    assert!(output.status.success());
+    assert!(err(&output).contains("linelens.toml is not a regular file"), "{}", err(&output));
+}
+
+#[test]
+fn json_on_a_terminal_is_harmless_and_the_same_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "f\u{202e}\u{9b}.c";
+    std::fs::write(folder.path().join(name), "int f(void) { return 1; }\n").unwrap();
+    let output = run(folder.path(), &["functions", name], "");
+    assert!(out(&output).contains("f\\u202e\\u009b.c"), "{}", out(&output));
+    assert_eq!(rows(&output)[0]["file"], name);
+}
+
+#[test]
+fn other_encodings_are_refused_or_reported_and_a_mark_is_no_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "int f(void)\n{\n\treturn 1;\n}\n";
+    std::fs::write(folder.path().join("plain.c"), source).unwrap();
+    std::fs::write(folder.path().join("mark.c"), format!("\u{feff}{source}")).unwrap();
+    let wide: Vec<u8> =
+        [0xfeff].into_iter().chain(source.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    std::fs::write(folder.path().join("wide.c"), wide).unwrap();
+    std::fs::write(folder.path().join("latin.c"), b"int f(void)\n{\n\treturn '\xe9';\n}\n").unwrap();
+    let probability = |file: &str| {
+        rows(&run(folder.path(), &["explain", file, "--format", "json"], ""))[0]["probability"].clone()
+    };
+    assert_eq!(probability("plain.c"), probability("mark.c"));
+    let refused = run(folder.path(), &["explain", "wide.c"], "");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(err(&refused).contains("wide.c is UTF-16, expected UTF-8"), "{}", err(&refused));
+    let latin = run(folder.path(), &["explain", "latin.c"], "");
+    assert!(err(&latin).contains("latin.c, line 3: not UTF-8"), "{}", err(&latin));
+}
+
+#[test]
+fn score_keeps_ids_and_takes_objects_only() {
+    let folder = workspace();
+    let input = "{\"id\": 123456789012345678901234567890, \"func\": \"int f(void) { return 1; }\"}\n[1, \"int f(){}\"]\n";
+    let output = run(folder.path(), &["score"], input);
+    assert_eq!(output.status.code(), Some(1));
+    let lines: Vec<String> = out(&output).lines().map(str::to_string).collect();
+    assert!(lines[0].starts_with("{\"id\":123456789012345678901234567890,"), "{}", lines[0]);
+    assert!(lines[1].contains("expected a JSON object"), "{}", lines[1]);
+}
+
+#[test]
+fn forced_colour_is_colour_at_every_level() {
+    let folder = workspace();
+    for level in ["1", "2", "3"] {
+        let mut command = linelens(folder.path(), &["explain", "a.c:6"]);
+        command.env_remove("NO_COLOR").env("FORCE_COLOR", level).env("TERM", "xterm");
+        assert!(out(&command.output().unwrap()).contains("\x1b["), "FORCE_COLOR={level}");
+    }
 }

@@ -75,19 +75,20 @@ pub(super) fn run(global: &Global, command: &Check, output: &mut Output) -> Resu
 fn row(document: &Document, finding: &Finding, top_lines: usize) -> String {
     let lines: Vec<String> =
         finding.top_lines(top_lines).iter().map(|line| (line.line + 1).to_string()).collect();
-    format!(
-        "{}; most relevant lines {} ({})",
-        render::verdict(document, finding),
-        lines.join(", "),
-        finding.method
-    )
+    let verdict = render::verdict(document, finding);
+    let parse_errors = if finding.function.parse_errors { "; the parser had to recover inside" } else { "" };
+    if lines.is_empty() {
+        return format!("{verdict}{parse_errors}");
+    }
+    format!("{verdict}; most relevant lines {} ({}){parse_errors}", lines.join(", "), finding.method)
 }
 
 /// The summary is no result of the JSON format, whose every line is a finding.
 fn finish(count: &Count, command: &Check, output: &mut Output) -> Result<u8, Failure> {
     let Count { files, functions, flagged, failed } = count;
     if command.format == CheckFormat::Text {
-        output.line(&format!("{flagged} of {functions} functions flagged in {files} files"))?;
+        let plural = if *files == 1 { "file" } else { "files" };
+        output.line(&format!("{flagged} of {functions} functions flagged in {files} {plural}"))?;
     }
     if *failed > 0 {
         return Err(Failure::new(format!(

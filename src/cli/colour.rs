@@ -30,6 +30,9 @@ impl Palette {
         let detected = match support {
             Some(level) if level.has_16m => Depth::True,
             Some(level) if level.has_256 => Depth::Indexed,
+            // Sixteen colours make no scale. Most terminals that promise no more have 256 all the same; the Linux
+            // console is the one that has not.
+            Some(_) if environment("TERM").as_deref() != Some("linux") => Depth::Indexed,
             _ => Depth::None,
         };
         let depth = match color {

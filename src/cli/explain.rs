@@ -19,22 +19,22 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
     let (document, functions) = read(command, output)?;
     let mut analyzer = set_up::analyzer(&config)?;
     let methods = if all_methods { analyzer.methods().available.clone() } else { vec![options.method] };
-    let mut first = true;
+    let mut shown = 0;
     for function in &functions {
         for method in &methods {
-            if !first && command.format == ExplainFormat::Ansi {
-                output.line("")?;
+            let options = Options { method: *method, ..options };
+            let explained =
+                explain(&mut analyzer, &document, function, options, command.format, shown > 0, output);
+            match explained {
+                Ok(()) => shown += 1,
+                // One method that fails does not hide what the others say.
+                Err(Failure::Message(message)) if all_methods => output.warn(&message),
+                Err(failure) => return Err(failure),
             }
-            first = false;
-            explain(
-                &mut analyzer,
-                &document,
-                function,
-                Options { method: *method, ..options },
-                command.format,
-                output,
-            )?;
         }
+    }
+    if shown == 0 {
+        return Err(Failure::new("no method could explain anything; see the warnings above"));
     }
     Ok(0)
 }
@@ -68,6 +68,7 @@ fn explain(
     function: &Function,
     options: Options,
     format: ExplainFormat,
+    apart: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let finding = analyzer
@@ -86,6 +87,9 @@ fn explain(
         }
         ExplainFormat::Ansi => {
             let text = render::finding(document, &finding, model, output.palette());
+            if apart {
+                output.line("")?;
+            }
             output.line(text.trim_end_matches('\n'))
         }
     }

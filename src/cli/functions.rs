@@ -17,8 +17,17 @@ struct Row<'a> {
 }
 
 pub(super) fn run(command: &Functions, output: &mut Output) -> Result<u8, Failure> {
+    let mut failed = 0;
     for path in source::files(&command.paths, output)? {
-        let document = Document::read(&path, None, output)?;
+        let document = match Document::read(&path, None, output) {
+            Ok(document) => document,
+            Err(Failure::Message(message)) => {
+                failed += 1;
+                output.warn(&message);
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         for function in document.functions() {
             output.json(&Row {
                 file: &document.name,
@@ -29,6 +38,9 @@ pub(super) fn run(command: &Functions, output: &mut Output) -> Result<u8, Failur
                 parse_errors: function.parse_errors,
             })?;
         }
+    }
+    if failed > 0 {
+        return Err(Failure::new(format!("{failed} files could not be read; see the warnings above")));
     }
     Ok(0)
 }

@@ -15,7 +15,7 @@ pub(super) fn run(global: &Global, command: &Graph, output: &mut Output) -> Resu
     })?;
     let config = set_up::config(global, None, output)?;
     let (_, mut detector) =
-        doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.to_text()))?;
+        doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.failure()))?;
     let model = detector
         .attribution()
         .and_then(|attribution| attribution.export(derivation))

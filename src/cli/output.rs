@@ -2,6 +2,7 @@
 
 use super::arguments::Color;
 use super::colour::Palette;
+use crate::escape;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
@@ -60,22 +61,22 @@ impl Output {
 
     pub(super) fn json(&mut self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(|error| Failure::new(format!("no JSON: {error}")))?;
-        self.line(&text)
+        self.line(&escape::json(&text))
     }
 
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }
 
-    /// A message that does not end the command. What was written so far comes first where both go to one terminal.
+    /// A message that does not end the command, made harmless: pieces of it may stem from files. What was written so far comes first where both go to one terminal.
     pub(super) fn warn(&mut self, text: &str) {
         let _ = self.out.flush();
-        let _ = writeln!(io::stderr(), "linelens: warning: {text}");
+        let _ = writeln!(io::stderr(), "linelens: warning: {}", escape::terminal_lines(text));
     }
 
     pub(super) fn error(&mut self, text: &str) {
         let _ = self.out.flush();
-        let _ = writeln!(io::stderr(), "linelens: error: {text}");
+        let _ = writeln!(io::stderr(), "linelens: error: {}", escape::terminal_lines(text));
     }
 
     /// Progress, which only a person wants to see.

@@ -83,9 +83,15 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
     }
     if let Some(f) = finding.faithfulness {
         notes.push(format!(
-            "without the top fifth of the lines P falls by {:.3} (random lines {:.3}), with it alone by {:.3} (random {:.3})",
-            f.comprehensiveness, f.random_comprehensiveness, f.sufficiency, f.random_sufficiency
+            "without the top fifth of the lines P changes by {:+.3} (random lines {:+.3}), with it alone by {:+.3} (random {:+.3})",
+            -f.comprehensiveness, -f.random_comprehensiveness, -f.sufficiency, -f.random_sufficiency
         ));
+    }
+    if finding.lines.iter().any(|line| line.raw < 0.0) {
+        notes.push(
+            "lines marked - spoke against the verdict; scores are rescaled from the lowest to the highest"
+                .to_string(),
+        );
     }
     if finding.function.parse_errors {
         notes.push("the parser had to recover inside this function; its extent may be wrong".to_string());
@@ -107,7 +113,9 @@ fn source(document: &Document, finding: &Finding, palette: Palette) -> String {
                 let step = colour::step(score.score);
                 let padding = width.saturating_sub(text.width());
                 let shaded = palette.heat(step, &format!("{text}{:padding$}", ""));
-                format!("{number} {:>4.2} {} │ {shaded}", score.score, BARS[step])
+                // Rescaling hides that a line spoke against the verdict.
+                let sign = if score.raw < 0.0 { '-' } else { ' ' };
+                format!("{number} {:>4.2}{sign}{} │ {shaded}", score.score, BARS[step])
             }
             None if finding.unseen_lines.contains(&line) => {
                 format!("{number}      ? │ {}", palette.dim(text))

@@ -9,20 +9,21 @@ use crate::detector::Cancellation;
 use crate::syntax::{Function, FunctionKind};
 use crate::text::{ByteSpan, LineIndex};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::io::BufRead;
 
-/// Other fields of a row are not read.
+/// Other fields of a row are not read. The id comes out as it stands, digit for digit.
 #[derive(Deserialize)]
 struct Row {
     #[serde(default)]
-    id: Value,
+    id: Option<Box<RawValue>>,
     func: String,
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Scored<'a> {
-    id: &'a Value,
+    id: &'a Option<Box<RawValue>>,
     probability: f64,
     flagged: bool,
     truncated: bool,
@@ -30,12 +31,14 @@ struct Scored<'a> {
     method: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<Vec<LineJson<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completeness_gap: Option<f64>,
 }
 
 /// Stands where the row's result would stand, so that the output has a line for every line of the input.
 #[derive(Serialize)]
 struct Failed<'a> {
-    id: &'a Value,
+    id: &'a Option<Box<RawValue>>,
     row: usize,
     error: String,
 }
@@ -59,8 +62,8 @@ pub(super) fn run(global: &Global, command: &Score, output: &mut Output) -> Resu
         if bytes.trim_ascii().is_empty() {
             continue;
         }
-        let (id, error) = match serde_json::from_slice::<Row>(&bytes) {
-            Err(error) => (id_of(&bytes), format!("not a row with a string `func`: {error}")),
+        let (id, error) = match parse(&bytes) {
+            Err(error) => (id_of(&bytes), error),
             Ok(parsed) => match score(&mut analyzer, &parsed, &options, with_lines, output)? {
                 None => continue,
                 Some(error) => (parsed.id, error.to_string()),
@@ -97,6 +100,7 @@ fn score(
                 truncated: finding.truncated,
                 method: Some(finding.method.to_string()),
                 lines: Some(json::scored_lines(&row.func, &lines, &finding)),
+                completeness_gap: finding.completeness.map(|completeness| completeness.gap),
             }
         })
     } else {
@@ -107,6 +111,7 @@ fn score(
             truncated: verdict.truncated,
             method: None,
             lines: None,
+            completeness_gap: None,
         })
     };
     match result {
@@ -130,7 +135,19 @@ fn whole(text: &str) -> Function {
     }
 }
 
+fn parse(bytes: &[u8]) -> Result<Row, String> {
+    // serde would take an array for a row, too.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return Err("not a row: expected a JSON object".to_string());
+    }
+    serde_json::from_slice(bytes).map_err(|error| format!("not a row with a string `func`: {error}"))
+}
+
 /// The id of a row that is otherwise unusable, where it can be read.
-fn id_of(bytes: &[u8]) -> Value {
-    serde_json::from_slice::<Value>(bytes).ok().and_then(|row| row.get("id").cloned()).unwrap_or_default()
+fn id_of(bytes: &[u8]) -> Option<Box<RawValue>> {
+    #[derive(Deserialize)]
+    struct Id {
+        id: Box<RawValue>,
+    }
+    serde_json::from_slice::<Id>(bytes).ok().map(|row| row.id)
 }

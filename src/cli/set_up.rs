@@ -3,13 +3,10 @@
 use super::arguments::{Analysis, Global};
 use super::output::{Failure, Output};
 use crate::analysis::Analyzer;
-use crate::config::{Config, Problem, Source};
+use crate::config::{Config, Problem, Source, WORKSPACE_FILE, read_settings_file};
 use crate::doctor;
 use serde_json::{Map, Value};
-use std::path::Path;
-
-/// The name of a workspace's settings file.
-const WORKSPACE_FILE: &str = "linelens.toml";
+use std::path::{Path, PathBuf};
 
 /// All sources for a command that analyses; a bad flag is an error, anything else a warning.
 pub(super) fn config(
@@ -20,8 +17,12 @@ pub(super) fn config(
     let mut flags = global.settings();
     flags.extend(analysis.map(|(analysis, method)| analysis.settings(method)).unwrap_or_default());
     let (mut config, mut problems) = load(flags)?;
-    if let Some((path, text)) = workspace_file() {
-        problems.extend(config.set_toml(Source::WorkspaceFile, &path, &text));
+    match workspace_file() {
+        Some((path, Ok(text))) => problems.extend(config.set_toml(Source::WorkspaceFile, &path, &text)),
+        Some((_, Err(message))) => {
+            problems.push(Problem { source: Source::WorkspaceFile, key: String::new(), message });
+        }
+        None => {}
     }
     for problem in problems {
         output.warn(&problem.to_string());
@@ -37,7 +38,7 @@ pub(super) fn server_config(global: &Global) -> Result<(Config, Vec<Problem>), F
 pub(super) fn analyzer(config: &Config) -> Result<Analyzer, Failure> {
     // Nothing is discovered by the current folder, so there is no workspace to keep out of.
     let (_, detector) =
-        doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.to_text()))?;
+        doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.failure()))?;
     Ok(Analyzer::new(detector))
 }
 
@@ -49,11 +50,16 @@ fn load(flags: Map<String, Value>) -> Result<(Config, Vec<Problem>), Failure> {
     }
 }
 
-/// The settings file of the current folder or the nearest folder above it.
-fn workspace_file() -> Option<(std::path::PathBuf, String)> {
+/// The settings file of the current folder or the nearest folder above it that has one, and its text.
+fn workspace_file() -> Option<(PathBuf, Result<String, String>)> {
     let current = std::env::current_dir().ok()?;
-    current.ancestors().map(|folder: &Path| folder.join(WORKSPACE_FILE)).find_map(|path| {
-        let text = std::fs::read_to_string(&path).ok()?;
-        Some((path, text))
-    })
+    let paths = current.ancestors().map(|folder: &Path| folder.join(WORKSPACE_FILE));
+    for path in paths {
+        match read_settings_file(&path) {
+            Ok(None) => {}
+            Ok(Some(text)) => return Some((path, Ok(text))),
+            Err(message) => return Some((path, Err(message))),
+        }
+    }
+    None
 }

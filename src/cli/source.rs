@@ -4,6 +4,7 @@ use super::output::{Failure, Output};
 use crate::escape;
 use crate::syntax::{Function, Language, SyntaxTree};
 use crate::text::{LineIndex, Position, PositionEncoding};
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ impl Document {
         let bytes = std::fs::read(path)
             .map_err(|error| Failure::new(format!("{} cannot be read: {error}", escape::terminal(&name))))?;
         let extension = path.extension().and_then(|extension| extension.to_str());
-        Ok(Document::new(name, bytes, extension, language_id, output))
+        Document::new(name, bytes, extension, language_id, output)
     }
 
     pub(super) fn standard_input(
@@ -44,7 +45,7 @@ impl Document {
             .read_to_end(&mut bytes)
             .map_err(|error| Failure::new(format!("standard input cannot be read: {error}")))?;
         // Without a name, as a header: C unless it parses better as C++.
-        Ok(Document::new("-".to_string(), bytes, Some("h"), language_id, output))
+        Document::new("-".to_string(), bytes, Some("h"), language_id, output)
     }
 
     fn new(
@@ -53,19 +54,27 @@ impl Document {
         extension: Option<&str>,
         language_id: Option<&str>,
         output: &mut Output,
-    ) -> Document {
+    ) -> Result<Document, Failure> {
+        let shown = escape::terminal(&name);
+        if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+            return Err(Failure::new(format!("{shown} is UTF-16, expected UTF-8: convert it first")));
+        }
         let text = String::from_utf8(bytes).unwrap_or_else(|error| {
             let line =
                 error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count()
                     + 1;
             output.warn(&format!(
-                "{}, line {line}: not UTF-8; the model sees U+FFFD in place of such bytes",
-                escape::terminal(&name)
+                "{shown}, line {line}: not UTF-8; the model sees U+FFFD in place of such bytes"
             ));
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         });
+        // A byte order mark is no part of the code.
+        let text = match text.strip_prefix('\u{feff}') {
+            Some(rest) => rest.to_string(),
+            None => text,
+        };
         let tree = SyntaxTree::parse(&text, Language::detect(extension, language_id, &text));
-        Document { name, lines: LineIndex::new(&text), text, tree }
+        Ok(Document { name, lines: LineIndex::new(&text), text, tree })
     }
 
     pub(super) fn functions(&self) -> Vec<Function> {
@@ -75,7 +84,8 @@ impl Document {
     /// The innermost function at a 1-based line and column; without a column, at the line's first code.
     pub(super) fn function_at(&self, line: usize, column: Option<usize>) -> Result<Function, Failure> {
         if line == 0 || line > self.lines.line_count() {
-            let count = self.lines.line_count();
+            // The empty line behind the last line end is none to people.
+            let count = self.lines.line_count() - usize::from(self.text.ends_with(['\n', '\r']));
             return Err(Failure::new(format!(
                 "{} has {count} lines, so there is no line {line}",
                 self.shown()
@@ -179,6 +189,8 @@ pub(super) fn files(paths: &[PathBuf], output: &mut Output) -> Result<Vec<PathBu
             }
         }
     }
+    let mut seen = HashSet::new();
+    found.retain(|path| seen.insert(path.clone()));
     Ok(found)
 }
 
