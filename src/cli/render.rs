@@ -70,7 +70,7 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
     }
     if finding.truncated {
         notes.push(format!(
-            "long function: the model saw only its first {} tokens; lines marked `?` were not seen",
+            "long function: the model saw only what fits into {} tokens; lines marked `?` were not seen",
             model.max_tokens
         ));
     }
