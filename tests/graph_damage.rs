@@ -175,7 +175,7 @@ fn damaged_models_give_errors() {
     let mut failures = Vec::new();
     let mut reached = std::collections::BTreeMap::new();
     let mut slowest = Duration::ZERO;
-    for number in 0..count(2000) {
+    for number in 0..count(1500) {
         let mut random = Random::new(number);
         let base = random.of(sound);
         let mut model = base.model.clone();
@@ -209,7 +209,7 @@ fn damaged_models_do_not_bring_the_runtime_down() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("model.onnx");
     let (mut attributed, mut slowest) = (0, Duration::ZERO);
-    for number in 0..count(150) {
+    for number in 0..count(120) {
         // Not those of the other test.
         let mut random = Random::new(number ^ 0x5eed_0000);
         let base = random.of(sound);
