@@ -24,7 +24,8 @@ if [ -z "$nvim" ]; then
 fi
 "$nvim" --version > /dev/null || skip "$nvim does not run"
 
-CARGO_TARGET_DIR=target cargo build --locked --quiet
+# `cargo build` would compile the dependencies anew, without the features that the tests add to them.
+CARGO_TARGET_DIR=target cargo test --locked --quiet --no-run --test tidy
 binary=$PWD/target/debug/linelens
 
 scratch=$(mktemp -d)

@@ -7,6 +7,7 @@ mod colour;
 mod doctor;
 mod explain;
 mod functions;
+mod graph;
 mod json;
 mod output;
 mod render;
@@ -50,6 +51,7 @@ fn dispatch(arguments: &Arguments, output: &mut Output) -> Result<u8, Failure> {
         Command::Explain(command) => explain::run(global, command, output),
         Command::Functions(command) => functions::run(command, output),
         Command::Check(command) => check::run(global, command, output),
+        Command::Graph(command) => graph::run(global, command, output),
         Command::Score(command) => score::run(global, command, output),
         Command::Doctor(command) => doctor::run(global, command, output),
         Command::Lsp(_) => {

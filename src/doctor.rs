@@ -4,6 +4,7 @@ use crate::config::Machine;
 use crate::detector::locate::{self, Located};
 use crate::detector::session::{Provider, ProviderChoice, Runtime};
 use crate::detector::{Detector, DetectorError, DetectorInfo};
+use crate::explain::{self, Method};
 use crate::tokens::{LongPolicy, Normalize};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub struct Report {
     pub providers: Vec<ProviderReport>,
     /// How the model directory was found, and its facts; or the error.
     pub model: Result<(String, DetectorInfo), String>,
+    /// Explanation methods that work for the model, and why the others do not; where the model was looked at closely.
+    pub methods: Option<(Vec<Method>, Vec<(Method, String)>)>,
     /// Sentences that say what to do next; empty when all is well.
     pub advice: Vec<String>,
 }
@@ -68,16 +71,12 @@ impl Report {
                     LongPolicy::Truncate => "truncated",
                 };
                 line("tokens", &format!("at most {}; longer functions: {long}", info.max_tokens));
-                match (&info.no_attention, info.layers) {
-                    (Some(reason), _) => {
-                        line("methods", &format!("none: attention is not available: {reason}"))
+                if let Some((works, fails)) = &self.methods {
+                    let works: Vec<String> = works.iter().map(Method::to_string).collect();
+                    line("methods", &works.join(", "));
+                    for (method, reason) in fails {
+                        line("", &format!("not {method}: {reason}"));
                     }
-                    (None, layers) => line(
-                        "methods",
-                        &format!(
-                            "attention:first, attention:last, attention:1 to attention:{layers} ({layers} encoder layers)"
-                        ),
-                    ),
                 }
                 line("runs on", &format!("{}, {} threads", info.execution_provider, info.threads));
                 if let Some(note) = &info.provider_note {
@@ -101,18 +100,9 @@ fn normalization(normalize: Normalize) -> &'static str {
     }
 }
 
-/// Control and bidirectional characters made visible: names and messages may stem from untrusted files.
+/// Names and messages may stem from untrusted files; their line ends are ours.
 fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        let bidirectional = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if (c.is_control() && c != '\n') || bidirectional {
-            let _ = write!(escaped, "\\u{{{:x}}}", u32::from(c));
-        } else {
-            escaped.push(c);
-        }
-    }
-    escaped
+    text.lines().map(crate::escape::terminal).collect::<Vec<_>>().join("\n")
 }
 
 /// Looks at the whole set-up. Never panics; every failure is part of the report.
@@ -142,6 +132,7 @@ fn look(
         library: Err(String::new()),
         providers: Vec::new(),
         model: Err("not looked at, since it needs the library".to_string()),
+        methods: None,
         advice: Vec::new(),
     });
     let located = locate::model(machine.model.as_deref(), workspace).map_err(|error| error.to_string());
@@ -193,7 +184,8 @@ fn look(
         report.providers = providers(&runtime, machine);
     }
     match opened {
-        Ok((how, detector)) => {
+        Ok((how, mut detector)) => {
+            report.methods = thorough.then(|| explain::available(&mut detector));
             report.model = Ok((how, detector.info().clone()));
             Ok((runtime, detector, report))
         }

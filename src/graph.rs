@@ -311,6 +311,12 @@ impl Graph {
     pub fn add_output(&mut self, name: &str, data_type: DataType) {
         self.graph.output.push(value_info(name, data_type, None));
     }
+    /// Adds an entry to the model's metadata, which any runtime can read.
+    pub fn describe(&mut self, key: &str, value: &str) {
+        let entry = StringStringEntryProto { key: Some(key.to_string()), value: Some(value.to_string()) };
+        self.shell.metadata_props.retain(|known| known.key != entry.key);
+        self.shell.metadata_props.push(entry);
+    }
     /// Makes these tensors the outputs and leaves out every node and initializer that they do not need.
     pub fn set_outputs(&mut self, outputs: Vec<ValueInfoProto>) {
         self.graph.output = outputs;

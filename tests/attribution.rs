@@ -2,13 +2,15 @@
 //! (`tests/goldens/attribution`, made by `make.py` there).
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use linelens::detector::attribution::Attribution;
+use linelens::detector::attribution::{Attribution, Derivation};
 use linelens::detector::session::{Runtime, SessionOptions};
 use linelens::detector::{Cancellation, Row, locate};
 use linelens::graph::attribution::Target;
 use linelens::graph::backward::Rules;
 use serde_json::Value;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/attribution")
@@ -189,4 +191,64 @@ fn what_cannot_be_differentiated_is_refused_with_the_reason() {
             assert!(error.to_string().contains(part), "{name}: {error}");
         }
     }
+}
+
+/// The file that `linelens graph` writes, run by plain onnxruntime.
+#[test]
+fn an_exported_graph_runs_in_python() {
+    const SCRIPT: &str = "
+import json, sys
+import numpy, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1])
+feeds = json.load(sys.stdin)
+kinds = {'tensor(int64)': numpy.int64, 'tensor(float)': numpy.float32}
+inputs = {i.name: numpy.array(feeds[i.name], dtype=kinds[i.type]) for i in session.get_inputs()}
+names = [o.name for o in session.get_outputs()]
+outputs = dict(zip(names, (o.tolist() for o in session.run(names, inputs))))
+json.dump([outputs, session.get_modelmeta().custom_metadata_map], sys.stdout)
+";
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join(".linelens-env/bin/python");
+    let golden: Value =
+        serde_json::from_slice(&std::fs::read(folder().join("values/roberta.json")).unwrap()).unwrap();
+    let case = &golden["cases"][0];
+    let onnx = folder().join("models/roberta-torchscript-17-eager.onnx");
+    let target = Target { vulnerable: vec![1] };
+    let sample = &rows(case, 1.0)[0].ids;
+    let attribution =
+        Attribution::of_file(&runtime(), &SessionOptions::default(), &onnx, target, sample).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let run = |derivation: Derivation, feeds: Value| -> Value {
+        let file = directory.path().join("derived.onnx");
+        std::fs::write(&file, attribution.export(derivation).unwrap()).unwrap();
+        let mut child = Command::new(&python)
+            .args(["-c", SCRIPT])
+            .arg(&file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}; run `make setup`", python.display()));
+        child.stdin.take().unwrap().write_all(feeds.to_string().as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        let [outputs, metadata] = serde_json::from_slice::<[Value; 2]>(&output.stdout).unwrap();
+        for name in outputs.as_object().unwrap().keys() {
+            assert!(metadata[name].as_str().unwrap().starts_with("output"), "{name} is not described");
+        }
+        outputs
+    };
+    let mut feeds =
+        serde_json::json!({"input_ids": case["input_ids"], "attention_mask": case["attention_mask"]});
+    let rules = Rules::AttnLrp { plain_head_tanh: false };
+    let found = run(Derivation::GradientTimesInput(rules), feeds.clone());
+    assert!(difference(&numbers(&found["linelens.relevance"]), &numbers(&case["attnlrp"]), 0.0) < 1e-5);
+    assert!(difference(&numbers(&found["linelens.probability"]), &numbers(&case["F"]), 0.0) < 1e-5);
+
+    let quadrature = gauss_legendre(50);
+    feeds["linelens.baseline_ids"] = case["ig"]["baseline_ids"].clone();
+    feeds["linelens.alpha"] = quadrature.iter().map(|(alpha, _)| *alpha).collect::<Vec<_>>().into();
+    feeds["linelens.weight"] = quadrature.iter().map(|(_, weight)| *weight).collect::<Vec<_>>().into();
+    let found = run(Derivation::IntegratedGradients, feeds);
+    assert!(
+        difference(&numbers(&found["linelens.relevance"]), &numbers(&case["ig"]["relevance"]), 0.0) < 1e-5
+    );
 }

@@ -317,3 +317,19 @@ fn a_reader_that_leaves_is_no_error() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn graph_writes_a_model_and_says_what_is_in_it() {
+    let folder = workspace();
+    let write =
+        |method: &str| run(folder.path(), &["graph", "--method", method, "--out", "derived.onnx"], "");
+    let written = write("ig");
+    assert_eq!(written.status.code(), Some(0), "{}", err(&written));
+    assert!(out(&written).contains("linelens.relevance: output [1, tokens]"), "{}", out(&written));
+    let size = std::fs::metadata(folder.path().join("derived.onnx")).unwrap().len();
+    assert!(size > 10_000_000, "the weights are in the file: {size}");
+    let again = write("ig");
+    assert_eq!(again.status.code(), Some(2));
+    assert!(err(&again).contains("derived.onnx cannot be written"), "{}", err(&again));
+    assert!(err(&write("occlusion")).contains("occlusion needs no graph of its own"));
+}

@@ -54,7 +54,7 @@ fn a_healthy_set_up() {
             "276 tokens",
             "P(vulnerable (index 1)) above 0.5",
             "at most 128",
-            "2 encoder layers",
+            "attention:first, attention:last, ig, attnlrp, gradient-x-input, occlusion",
             "cpu, 1 threads",
         ],
     );
@@ -66,7 +66,7 @@ fn missing_attention_is_said() {
     let dir = tempfile::tempdir().unwrap();
     write_model_dir(dir.path(), &ModelOptions { attention: Shape::Absent, ..Default::default() });
     let text = doctor::examine(&machine(dir.path()), &[]).to_text();
-    says(&text, &["methods", "none", "Softmax"]);
+    says(&text, &["methods", "not attention:first", "Softmax"]);
 }
 
 #[test]
@@ -177,6 +177,7 @@ fn names_from_files_are_escaped() {
         library: Err("bad \u{1b}[31mred\u{1b}[0m \u{202e}txt".to_string()),
         providers: Vec::new(),
         model: Err("two\nlines\r".to_string()),
+        methods: None,
         advice: Vec::new(),
     };
     let text = report.to_text();

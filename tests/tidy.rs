@@ -24,7 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("alignment", &["lines"]),
     ("analysis", &["text", "syntax", "tokens", "graph", "detector", "explain", "lines", "alignment"]),
     ("config", &["tokens", "detector", "explain", "analysis"]),
-    ("doctor", &["escape", "tokens", "detector", "config"]),
+    ("doctor", &["escape", "tokens", "detector", "explain", "config"]),
     ("cli", &[EVERYTHING_BELOW]),
     ("lsp", &[EVERYTHING_BELOW]),
 ];

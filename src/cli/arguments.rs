@@ -23,6 +23,8 @@ pub(super) enum Command {
     Check(Check),
     /// Filter: JSON Lines with `func` in, JSON Lines with `probability` out, in the same order
     Score(Score),
+    /// Write the model with a method's backward pass appended, for any ONNX runtime
+    Graph(Graph),
     /// List the functions of files as JSON Lines
     Functions(Functions),
     /// Say what was found on this machine, what works, and what to do about the rest
@@ -170,6 +172,16 @@ pub(super) struct Score {
     pub(super) method: Option<String>,
     #[command(flatten)]
     pub(super) analysis: Analysis,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Graph {
+    /// ig, attnlrp or gradient-x-input
+    #[arg(long, value_name = "METHOD")]
+    pub(super) method: String,
+    /// Where the ONNX file goes; it must not exist yet
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: PathBuf,
 }
 
 #[derive(Debug, Args)]

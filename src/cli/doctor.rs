@@ -35,8 +35,16 @@ fn to_json(report: &Report) -> Value {
         .iter()
         .map(|p| json!({"name": p.name, "works": p.works, "reason": p.reason, "advice": p.advice}))
         .collect();
+    let methods = report.methods.as_ref().map(|(works, fails)| {
+        let works: Vec<String> = works.iter().map(ToString::to_string).collect();
+        let fails: Vec<Value> = fails
+            .iter()
+            .map(|(method, reason)| json!({"method": method.to_string(), "reason": reason}))
+            .collect();
+        json!({"available": works, "unavailable": fails})
+    });
     json!({
-        "version": report.version, "library": library, "executionProviders": providers, "model": model,
+        "methods": methods, "version": report.version, "library": library, "executionProviders": providers, "model": model,
         "advice": report.advice, "healthy": report.healthy(),
     })
 }

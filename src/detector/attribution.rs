@@ -24,6 +24,48 @@ pub enum Derivation {
     IntegratedGradients,
 }
 
+/// Protocol buffers end at 2 GiB.
+const LARGEST_FILE: u64 = (1 << 31) - (1 << 20);
+
+impl Derivation {
+    fn description(self) -> &'static str {
+        match self {
+            Derivation::GradientTimesInput(Rules::Gradient) => {
+                "gradient of the margin times the word embedding, summed over its width"
+            }
+            Derivation::GradientTimesInput(Rules::AttnLrp { .. }) => {
+                "AttnLRP (Achtibat et al., ICML 2024): the backward pass of the margin with its rules, times the word \
+                 embedding, summed over its width"
+            }
+            Derivation::IntegratedGradients => {
+                "integrated gradients (Sundararajan et al., ICML 2017) of the probability at the output of the \
+                 embedding block, summed over its width; one function a run"
+            }
+        }
+    }
+
+    /// What the inputs and outputs mean that the model itself does not have.
+    pub fn ports(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Derivation::GradientTimesInput(_) => &[
+                (port::PROBABILITY, "output [batch]: P(vulnerable)"),
+                (port::MARGIN, "output [batch]: difference of the logits, or the logit"),
+                (port::RELEVANCE, "output [batch, tokens]: relevance of each token"),
+                (port::GRADIENT, "output [batch, tokens, width]: what the embedding was multiplied with"),
+            ],
+            Derivation::IntegratedGradients => &[
+                (port::BASELINE, "input [1, tokens]: token ids of the baseline, e.g. <s> <pad> ... <pad>"),
+                (port::ALPHA, "input [steps]: places on the way from baseline to input, 0 to 1"),
+                (port::WEIGHT, "input [steps]: quadrature weight of each place, adding up to 1"),
+                (port::PROBABILITY, "output [steps]: P(vulnerable) at each place"),
+                (port::MARGIN, "output [steps]: difference of the logits, or the logit, at each place"),
+                (port::RELEVANCE, "output [1, tokens]: the integral, relevance of each token"),
+                (port::STEPS, "output [steps, tokens]: gradient times way at each place, without its weight"),
+            ],
+        }
+    }
+}
+
 /// Relevance of every input token, special tokens included.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relevance {
@@ -169,6 +211,25 @@ impl Attribution {
             }
         }
         .map_err(unavailable)
+    }
+
+    /// The derived graph as an ONNX file that needs nothing else: weights included, inputs and outputs described in its
+    /// metadata.
+    pub fn export(&self, derivation: Derivation) -> Result<Vec<u8>, AttributionError> {
+        let mut graph = self.derive(derivation)?;
+        let mut folder = self.source.folder.clone();
+        let weights: u64 = graph.external_data().iter().map(|data| data.length).sum();
+        if weights > LARGEST_FILE {
+            return Err(unavailable(format!(
+                "the weights take {weights} bytes, expected at most {LARGEST_FILE} for one ONNX file"
+            )));
+        }
+        folder.copy_into(&mut graph).map_err(unavailable)?;
+        graph.describe("linelens.derivation", derivation.description());
+        for (name, meaning) in derivation.ports() {
+            graph.describe(name, meaning);
+        }
+        Ok(graph.write(folder.weights()))
     }
 
     /// Gradient × input by the given rules, of the margin, for each of `rows`, which are equally long.

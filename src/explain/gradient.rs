@@ -2,7 +2,6 @@
 
 use super::windows::WindowRelevance;
 use super::{ExplainError, Method, Progress, Subject};
-use crate::detector::attribution::Derivation;
 use crate::detector::{Cancellation, Detector, Row};
 use crate::graph::backward::Rules;
 
@@ -31,11 +30,7 @@ pub(super) fn relevance(
 
 /// Whether the method's graph can be derived; if not, why.
 pub(super) fn check(method: Method, detector: &mut Detector) -> Result<(), String> {
-    let derivation = match method {
-        Method::IntegratedGradients => Derivation::IntegratedGradients,
-        Method::AttnLrp => Derivation::GradientTimesInput(Rules::AttnLrp { plain_head_tanh: false }),
-        _ => Derivation::GradientTimesInput(Rules::Gradient),
-    };
+    let Some(derivation) = method.derivation() else { return Ok(()) };
     let derived = detector.attribution().and_then(|attribution| attribution.derive(derivation));
     derived.map(drop).map_err(|error| error.to_string())
 }

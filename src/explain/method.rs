@@ -1,5 +1,7 @@
 //! The names of the explanation methods.
 
+use crate::detector::attribution::Derivation;
+use crate::graph::backward::Rules;
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,6 +26,20 @@ pub enum Method {
     GradientTimesInput,
     /// Needs nothing of the model but its verdict.
     Occlusion,
+}
+
+impl Method {
+    /// The graph that a gradient method runs.
+    pub fn derivation(self) -> Option<Derivation> {
+        match self {
+            Method::IntegratedGradients => Some(Derivation::IntegratedGradients),
+            Method::AttnLrp => {
+                Some(Derivation::GradientTimesInput(Rules::AttnLrp { plain_head_tanh: false }))
+            }
+            Method::GradientTimesInput => Some(Derivation::GradientTimesInput(Rules::Gradient)),
+            Method::Attention(_) | Method::Occlusion => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

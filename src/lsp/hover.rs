@@ -98,6 +98,10 @@ fn extent(finding: &Finding) -> String {
     if finding.truncated {
         extent.push_str(&format!(", truncated: {} lines were not seen", finding.unseen_lines.len()));
     }
+    if let Some(completeness) = finding.completeness {
+        let converged = if completeness.reached { "" } else { " (not converged)" };
+        extent.push_str(&format!(", completeness gap {:.4}{converged}", completeness.gap));
+    }
     extent
 }
 

@@ -6,15 +6,19 @@ local START_MS, ANSWER_MS = 60000, 30000
 
 local passed, failed = 0, 0
 
+local function say(text)
+  io.stdout:write(text, '\n')
+end
+
 local function check(what, ok, found)
   if ok then
     passed = passed + 1
-    print('ok      ' .. what)
+    say('ok      ' .. what)
   else
     failed = failed + 1
-    print('FAILED  ' .. what)
+    say('FAILED  ' .. what)
     if found ~= nil then
-      print('        found: ' .. vim.inspect(found))
+      say('        found: ' .. vim.inspect(found))
     end
   end
   return ok
@@ -26,11 +30,11 @@ local function wait_for(what, milliseconds, condition, found)
 end
 
 local function finish()
-  print(('\nNeovim: %d passed, %d failed'):format(passed, failed))
+  say(('\nNeovim: %d passed, %d failed'):format(passed, failed))
   if failed > 0 then
     local log = io.open(vim.lsp.log.get_filename(), 'r')
     if log then
-      print('\nThe end of the client log:\n' .. log:read('*a'):sub(-4000))
+      say('\nThe end of the client log:\n' .. log:read('*a'):sub(-4000))
       log:close()
     end
   end

@@ -64,6 +64,8 @@ pub struct FindingMessage {
     pub windows: usize,
     pub lines: Vec<LineMessage>,
     pub unseen_lines: Vec<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completeness_gap: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

@@ -157,5 +157,6 @@ pub(crate) fn finding_message(
             })
             .collect(),
         unseen_lines: finding.unseen_lines.clone(),
+        completeness_gap: finding.completeness.map(|completeness| completeness.gap),
     }
 }
