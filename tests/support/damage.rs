@@ -292,7 +292,10 @@ fn with_tensor(
 ) -> String {
     let place = random.below(graph.initializer.len());
     match graph.initializer.get_mut(place) {
-        Some(tensor) => format!("{} {}", tensor.name().to_string(), change(tensor, random)),
+        Some(tensor) => {
+            let name = tensor.name().to_string();
+            format!("{name} {}", change(tensor, random))
+        }
         None => "no initializers".to_string(),
     }
 }

@@ -143,7 +143,7 @@ pub(super) fn slice(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<St
             let axes = pass.shapes.integers(axes).ok_or_else(|| form(node, "its axes are no constant"))?;
             axes.into_iter().map(|axis| pass.axis(node, axis, x)).collect::<Result<_, _>>()?
         }
-        None => (0..count as usize).collect(),
+        None => (0..count).map(|axis| pass.axis(node, axis, x)).collect::<Result<_, _>>()?,
     };
     // Which positions along each axis are kept, and what was there before the slice along that axis.
     let mut steps = Vec::new();
