@@ -19,6 +19,9 @@ pub struct ProviderReport {
     pub advice: Option<String>,
 }
 
+/// Methods that work, and those that do not with the reason.
+pub type MethodsReport = (Vec<Method>, Vec<(Method, String)>);
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     pub version: String,
@@ -28,7 +31,7 @@ pub struct Report {
     /// How the model directory was found, and its facts; or the error.
     pub model: Result<(String, DetectorInfo), String>,
     /// Explanation methods that work for the model, and why the others do not; where the model was looked at closely.
-    pub methods: Option<(Vec<Method>, Vec<(Method, String)>)>,
+    pub methods: Option<MethodsReport>,
     /// Sentences that say what to do next; empty when all is well.
     pub advice: Vec<String>,
 }
