@@ -150,6 +150,8 @@ impl Finding {
 pub enum AnalysisError {
     #[error("cancelled")]
     Cancelled,
+    #[error("the function is too long to analyse: it has {bytes} bytes, expected at most {most}")]
+    TooLong { bytes: usize, most: usize },
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
     #[error(transparent)]
@@ -207,6 +209,10 @@ struct CacheKey {
 type RelevanceKey = (CacheKey, Method, Steps);
 
 const CACHED_RELEVANCE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2047);
+
+/// Tokenization takes some 350 bytes of memory for each byte of text, and no function that was written by hand is
+/// nearly as long.
+const LONGEST_FUNCTION: usize = 1 << 20;
 
 /// 1024 functions, whose model output takes 25 kB each at 12 layers and 512 tokens.
 const CACHED_FUNCTIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
@@ -377,6 +383,9 @@ impl Analyzer {
         progress: Progress<'_>,
     ) -> Result<Arc<Computed>, AnalysisError> {
         let text = text_of(document, function);
+        if text.len() > LONGEST_FUNCTION {
+            return Err(AnalysisError::TooLong { bytes: text.len(), most: LONGEST_FUNCTION });
+        }
         let key = self.key(text, options);
         if let Some(computed) = self.cache.get(&key) {
             return Ok(computed.clone());
@@ -384,7 +393,9 @@ impl Analyzer {
         let info = self.info();
         let (normalize, max_tokens) = (info.normalize, info.max_tokens);
         let whole = ByteSpan::new(0, text.len());
+        unless_cancelled(cancel)?;
         let encoding = self.detector.tokenizer().encode(text, whole, normalize, max_tokens, key.long)?;
+        unless_cancelled(cancel)?;
         let total = encoding.windows.len();
         let mut detections = Vec::with_capacity(total);
         for (done, window) in encoding.windows.iter().enumerate() {
@@ -404,6 +415,11 @@ pub struct Verdict {
     pub probability: f64,
     pub flagged: bool,
     pub truncated: bool,
+}
+
+/// Tokenization of a long function takes a while and cannot be interrupted.
+fn unless_cancelled(cancel: &Cancellation) -> Result<(), AnalysisError> {
+    if cancel.is_cancelled() { Err(AnalysisError::Cancelled) } else { Ok(()) }
 }
 
 /// The function's text; empty where the span does not fit the document (a caller's mistake that must not panic).
