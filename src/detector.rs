@@ -159,7 +159,7 @@ impl Detector {
         let files = ModelFiles::find(directory)?;
         let declared = files.detector.as_deref().map(Declaration::read).transpose()?.unwrap_or_default();
         let config = files.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
-        let tokenizer = Tokenizer::from_bytes(&directory::read_text(&files.tokenizer)?)
+        let tokenizer = Tokenizer::from_bytes(&directory::read_json(&files.tokenizer)?)
             .map_err(|source| DetectorError::Tokenizer { path: files.tokenizer.clone(), source })?;
 
         let before = fingerprint(&files.onnx)?;
@@ -170,7 +170,9 @@ impl Detector {
         let mut graph =
             Graph::read(bytes).map_err(|source| DetectorError::Graph { path: files.onnx.clone(), source })?;
         let mut weights = Folder::of(&files.onnx, &graph)?;
-        if size + graph.external_data().iter().map(|data| data.length).sum::<u64>() < MAPPED_FROM {
+        // As many bytes as a copy reads, also where tensors share them.
+        if graph.external_data().iter().fold(size, |sum, data| sum.saturating_add(data.length)) < MAPPED_FROM
+        {
             weights.copy_into(&mut graph)?;
         }
 

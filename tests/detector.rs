@@ -510,6 +510,35 @@ fn external_data_must_lie_in_the_folder() {
 
 #[cfg(unix)]
 #[test]
+fn only_regular_files_are_read() {
+    let pipe = |path: &Path| {
+        let _ = std::fs::remove_file(path);
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let (dir, _) = model(|o| o.external = true);
+    pipe(&dir.path().join("model.onnx.data"));
+    says(&open(dir.path()).unwrap_err(), &["model.onnx.data", "expected a regular file"]);
+    for (file, missing) in [("model.onnx", true), ("tokenizer.json", true), ("config.json", false)] {
+        let (dir, _) = model(|_| ());
+        pipe(&dir.path().join(file));
+        match open(dir.path()) {
+            Ok(_) => assert!(!missing, "{file}"),
+            Err(error) => says(&error, &[file]),
+        }
+    }
+}
+
+#[test]
+fn no_more_of_a_weights_file_is_read_than_the_weights() {
+    let (dir, _) = model(|o| o.external = true);
+    let data = std::fs::File::options().append(true).open(dir.path().join("model.onnx.data")).unwrap();
+    // Sparse: it takes no room on the disk.
+    data.set_len(200 << 30).unwrap();
+    open(dir.path()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
 fn a_linked_model_file_works() {
     let (dir, _) = model(|_| ());
     let store = tempfile::tempdir().unwrap();
