@@ -12,6 +12,7 @@ use linelens::detector::attribution::{Attribution, Derivation};
 use linelens::detector::session::ProviderChoice;
 use linelens::detector::session::{Runtime, SessionOptions};
 use linelens::detector::{Cancellation, Detector, Row, locate};
+use linelens::explain::Method;
 use linelens::graph::attribution::Target;
 use linelens::graph::backward::Rules;
 use linelens::syntax::{Function, FunctionKind};
@@ -20,7 +21,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::model::{ModelOptions, write_model_dir};
+use support::model::{ModelOptions, Shape, write_model_dir};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/attribution")
@@ -328,4 +329,15 @@ fn nothing_is_tokenized_after_a_cancellation() {
     let error = bench.analyze(&text, &Options::default(), &cancel).unwrap_err();
     assert!(matches!(error, AnalysisError::Cancelled), "{error}");
     assert!(start.elapsed().as_millis() < 300, "{:?}", start.elapsed());
+}
+
+#[test]
+fn gradients_are_integrated_at_vectors_of_tokens() {
+    // The embeddings are averaged over the tokens before the first product.
+    let mut bench = Bench::new(|options| options.attention = Shape::Absent);
+    let options = Options { method: Method::IntegratedGradients, ..Default::default() };
+    let text = "int f(int n)\n{\n    return n;\n}\n";
+    let finding = bench.analyze(text, &options, &Cancellation::new()).unwrap();
+    assert!(finding.completeness.unwrap().reached, "{finding:?}");
+    assert!(finding.lines.iter().any(|line| line.score != 0.0), "{finding:?}");
 }
