@@ -267,6 +267,10 @@ fn broken_text_files_are_named() {
         &error_with("config.json", r#"{"pad_token_id": "x"}"#),
         &["config.json", "pad_token_id", "whole number"],
     );
+    for id in [i64::MAX, 1 << 31, -2] {
+        let config = format!(r#"{{"model_type": "roberta", "pad_token_id": {id}}}"#);
+        says(&error_with("config.json", config), &["config.json", "pad_token_id", "at most 1073741824"]);
+    }
     says(&error_with("config.json", r#"{"id2label": {"0": "a", "7": "b"}}"#), &["id2label", "0, 1"]);
     says(&error_with("config.json", r#"{"model_type": 3}"#), &["model_type", "a string", "found 3"]);
     let tokenizer = byte_level_bpe();
@@ -506,6 +510,18 @@ fn external_data_must_lie_in_the_folder() {
         std::os::unix::fs::symlink("real", &data).unwrap();
         open(dir.path()).unwrap();
     }
+}
+
+#[test]
+fn there_is_a_limit_to_the_tokens_of_a_model() {
+    // Its table of positions is too short to be one.
+    let (dir, _) = model(|o| o.positions = 20);
+    let most = "at most 65536 tokens";
+    std::fs::write(dir.path().join("config.json"), r#"{"max_position_embeddings": 1000000000000000}"#)
+        .unwrap();
+    says(&open(dir.path()).unwrap_err(), &[most, "found 1000000000000000", "config.json"]);
+    std::fs::write(dir.path().join("detector.toml"), "max_tokens = 9223372036854775807").unwrap();
+    says(&open(dir.path()).unwrap_err(), &[most, "max_tokens of detector.toml"]);
 }
 
 #[cfg(unix)]

@@ -10,6 +10,8 @@ const LARGEST_MODEL: u64 = i32::MAX as u64;
 const LARGEST_JSON: u64 = 64 << 20;
 /// More than any detector.toml has.
 const LARGEST_TOML: u64 = 1 << 20;
+/// −1 stands for none. Positions are counted from here, so there must be room for some.
+const PAD_TOKEN_IDS: std::ops::RangeInclusive<i64> = -1..=1 << 30;
 
 /// The files of a model directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,13 +159,23 @@ impl Config {
                 break;
             }
         }
+        let pad_token_id = match number("pad_token_id")? {
+            Some(id) if !PAD_TOKEN_IDS.contains(&id) => {
+                return Err(bad(
+                    "pad_token_id",
+                    "a token's number, at most 1073741824",
+                    &object["pad_token_id"],
+                ));
+            }
+            id => id,
+        };
         let labels = match object.get("id2label") {
             None | Some(serde_json::Value::Null) => None,
             Some(value) => Some(labels(value).ok_or_else(|| {
                 bad("id2label", "an object from the indices 0, 1, … to label names", value)
             })?),
         };
-        Ok(Config { model_type, labels, max_positions, pad_token_id: number("pad_token_id")? })
+        Ok(Config { model_type, labels, max_positions, pad_token_id })
     }
 
     /// Positions start behind the padding index in models of this kind, so that two fewer are usable.
