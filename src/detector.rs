@@ -293,14 +293,23 @@ impl Detector {
         Ok(Detection { probability, attention })
     }
 
-    /// P(vulnerable) of several inputs of equal length, in one run.
+    /// P(vulnerable) of several inputs of equal length, in one run where the model takes several.
     pub fn probabilities(
         &mut self,
         rows: &[Vec<u32>],
         cancel: &Cancellation,
     ) -> Result<Vec<f64>, DetectError> {
         let rows: Vec<Row> = rows.iter().map(|ids| Row::unpadded(ids)).collect();
-        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, &rows), cancel)?;
+        let single = self.recipe.inputs.iter().any(|input| input.single);
+        let mut found = Vec::with_capacity(rows.len());
+        for run in rows.chunks(if single { 1 } else { rows.len().max(1) }) {
+            found.extend(self.probabilities_of(run, cancel)?);
+        }
+        Ok(found)
+    }
+
+    fn probabilities_of(&mut self, rows: &[Row], cancel: &Cancellation) -> Result<Vec<f64>, DetectError> {
+        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, rows), cancel)?;
         let values = &outputs[0].values;
         let found: Result<Vec<f64>, String> =
             values.chunks(self.verdict.labels).map(|row| self.verdict.probability(row)).collect();

@@ -15,8 +15,12 @@ use linelens::detector::{Cancellation, Detector, Row, locate};
 use linelens::explain::Method;
 use linelens::graph::attribution::Target;
 use linelens::graph::backward::Rules;
+use linelens::graph::onnx::ModelProto;
+use linelens::graph::onnx::tensor_proto::DataType;
+use linelens::graph::value_info;
 use linelens::syntax::{Function, FunctionKind};
 use linelens::text::{ByteSpan, LineIndex};
+use prost::Message;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -340,4 +344,25 @@ fn gradients_are_integrated_at_vectors_of_tokens() {
     let finding = bench.analyze(text, &options, &Cancellation::new()).unwrap();
     assert!(finding.completeness.unwrap().reached, "{finding:?}");
     assert!(finding.lines.iter().any(|line| line.score != 0.0), "{finding:?}");
+}
+
+#[test]
+fn a_model_for_one_function_a_run_is_occluded_row_by_row() {
+    let text = "int f(int n)\n{\n    return n;\n}\n";
+    let options = Options { method: Method::Occlusion, faithfulness: true, ..Default::default() };
+    let expected = Bench::new(|_| ()).analyze(text, &options, &Cancellation::new()).unwrap();
+
+    let dir = tempfile::tempdir().unwrap();
+    let tiny = write_model_dir(dir.path(), &ModelOptions::default());
+    let mut model = ModelProto::decode(tiny.bytes.as_slice()).unwrap();
+    for input in &mut model.graph.as_mut().unwrap().input {
+        *input = value_info(input.name(), DataType::Int64, Some(&["1", "tokens"]));
+    }
+    std::fs::write(dir.path().join("model.onnx"), model.encode_to_vec()).unwrap();
+    let found = Bench::of(dir).analyze(text, &options, &Cancellation::new()).unwrap();
+    assert!((found.probability - expected.probability).abs() < 1e-6);
+    for (found, expected) in found.lines.iter().zip(&expected.lines) {
+        assert!((found.raw - expected.raw).abs() < 1e-6, "{found:?} {expected:?}");
+    }
+    assert!(found.faithfulness.is_some());
 }
