@@ -194,7 +194,8 @@ impl Computed {
     }
 
     fn probability(&self) -> f64 {
-        self.detections.iter().map(|detection| detection.probability).fold(0.0, f64::max)
+        // Not `f64::max`, which would hide what is not a number.
+        self.detections.iter().map(|detection| detection.probability).max_by(f64::total_cmp).unwrap_or(0.0)
     }
 }
 
@@ -438,4 +439,21 @@ fn by_relevance(scored: &[LineScore], by_line: &[LineTokens]) -> Vec<usize> {
 fn shifted(token: &Token, function: &Function) -> Token {
     let offset = function.span.start;
     Token { id: token.id, span: ByteSpan::new(token.span.start + offset, token.span.end + offset) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_probability_hides_no_nan() {
+        let of = |probabilities: &[f64]| {
+            let detection =
+                |probability: &f64| Detection { probability: *probability, attention: Vec::new() };
+            let encoding = Encoding { tokens: Vec::new(), windows: Vec::new() };
+            Computed { encoding, detections: probabilities.iter().map(detection).collect() }.probability()
+        };
+        assert_eq!(of(&[0.25, 0.75, 0.5]), 0.75);
+        assert!(of(&[0.25, f64::NAN, 0.5]).is_nan());
+    }
 }
