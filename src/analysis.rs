@@ -150,6 +150,8 @@ impl Finding {
 pub enum AnalysisError {
     #[error("cancelled")]
     Cancelled,
+    #[error("the function is too long to analyse: it has {bytes} bytes, expected at most {most}")]
+    TooLong { bytes: usize, most: usize },
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
     #[error(transparent)]
@@ -192,7 +194,8 @@ impl Computed {
     }
 
     fn probability(&self) -> f64 {
-        self.detections.iter().map(|detection| detection.probability).fold(0.0, f64::max)
+        // Not `f64::max`, which would hide what is not a number.
+        self.detections.iter().map(|detection| detection.probability).max_by(f64::total_cmp).unwrap_or(0.0)
     }
 }
 
@@ -207,6 +210,10 @@ struct CacheKey {
 type RelevanceKey = (CacheKey, Method, Steps);
 
 const CACHED_RELEVANCE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2047);
+
+/// Tokenization takes some 350 bytes of memory for each byte of text, and no function that was written by hand is
+/// nearly as long.
+const LONGEST_FUNCTION: usize = 1 << 20;
 
 /// 1024 functions, whose model output takes 25 kB each at 12 layers and 512 tokens.
 const CACHED_FUNCTIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
@@ -377,6 +384,9 @@ impl Analyzer {
         progress: Progress<'_>,
     ) -> Result<Arc<Computed>, AnalysisError> {
         let text = text_of(document, function);
+        if text.len() > LONGEST_FUNCTION {
+            return Err(AnalysisError::TooLong { bytes: text.len(), most: LONGEST_FUNCTION });
+        }
         let key = self.key(text, options);
         if let Some(computed) = self.cache.get(&key) {
             return Ok(computed.clone());
@@ -384,7 +394,9 @@ impl Analyzer {
         let info = self.info();
         let (normalize, max_tokens) = (info.normalize, info.max_tokens);
         let whole = ByteSpan::new(0, text.len());
+        unless_cancelled(cancel)?;
         let encoding = self.detector.tokenizer().encode(text, whole, normalize, max_tokens, key.long)?;
+        unless_cancelled(cancel)?;
         let total = encoding.windows.len();
         let mut detections = Vec::with_capacity(total);
         for (done, window) in encoding.windows.iter().enumerate() {
@@ -406,6 +418,11 @@ pub struct Verdict {
     pub truncated: bool,
 }
 
+/// Tokenization of a long function takes a while and cannot be interrupted.
+fn unless_cancelled(cancel: &Cancellation) -> Result<(), AnalysisError> {
+    if cancel.is_cancelled() { Err(AnalysisError::Cancelled) } else { Ok(()) }
+}
+
 /// The function's text; empty where the span does not fit the document (a caller's mistake that must not panic).
 fn text_of<'a>(document: &'a str, function: &Function) -> &'a str {
     function.span.of(document).unwrap_or_default()
@@ -422,4 +439,21 @@ fn by_relevance(scored: &[LineScore], by_line: &[LineTokens]) -> Vec<usize> {
 fn shifted(token: &Token, function: &Function) -> Token {
     let offset = function.span.start;
     Token { id: token.id, span: ByteSpan::new(token.span.start + offset, token.span.end + offset) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_probability_hides_no_nan() {
+        let of = |probabilities: &[f64]| {
+            let detection =
+                |probability: &f64| Detection { probability: *probability, attention: Vec::new() };
+            let encoding = Encoding { tokens: Vec::new(), windows: Vec::new() };
+            Computed { encoding, detections: probabilities.iter().map(detection).collect() }.probability()
+        };
+        assert_eq!(of(&[0.25, 0.75, 0.5]), 0.75);
+        assert!(of(&[0.25, f64::NAN, 0.5]).is_nan());
+    }
 }

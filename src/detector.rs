@@ -159,7 +159,7 @@ impl Detector {
         let files = ModelFiles::find(directory)?;
         let declared = files.detector.as_deref().map(Declaration::read).transpose()?.unwrap_or_default();
         let config = files.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
-        let tokenizer = Tokenizer::from_bytes(&directory::read_text(&files.tokenizer)?)
+        let tokenizer = Tokenizer::from_bytes(&directory::read_json(&files.tokenizer)?)
             .map_err(|source| DetectorError::Tokenizer { path: files.tokenizer.clone(), source })?;
 
         let before = fingerprint(&files.onnx)?;
@@ -170,7 +170,9 @@ impl Detector {
         let mut graph =
             Graph::read(bytes).map_err(|source| DetectorError::Graph { path: files.onnx.clone(), source })?;
         let mut weights = Folder::of(&files.onnx, &graph)?;
-        if size + graph.external_data().iter().map(|data| data.length).sum::<u64>() < MAPPED_FROM {
+        // As many bytes as a copy reads, also where tensors share them.
+        if graph.external_data().iter().fold(size, |sum, data| sum.saturating_add(data.length)) < MAPPED_FROM
+        {
             weights.copy_into(&mut graph)?;
         }
 
@@ -291,14 +293,23 @@ impl Detector {
         Ok(Detection { probability, attention })
     }
 
-    /// P(vulnerable) of several inputs of equal length, in one run.
+    /// P(vulnerable) of several inputs of equal length, in one run where the model takes several.
     pub fn probabilities(
         &mut self,
         rows: &[Vec<u32>],
         cancel: &Cancellation,
     ) -> Result<Vec<f64>, DetectError> {
         let rows: Vec<Row> = rows.iter().map(|ids| Row::unpadded(ids)).collect();
-        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, &rows), cancel)?;
+        let single = self.recipe.inputs.iter().any(|input| input.single);
+        let mut found = Vec::with_capacity(rows.len());
+        for run in rows.chunks(if single { 1 } else { rows.len().max(1) }) {
+            found.extend(self.probabilities_of(run, cancel)?);
+        }
+        Ok(found)
+    }
+
+    fn probabilities_of(&mut self, rows: &[Row], cancel: &Cancellation) -> Result<Vec<f64>, DetectError> {
+        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, rows), cancel)?;
         let values = &outputs[0].values;
         let found: Result<Vec<f64>, String> =
             values.chunks(self.verdict.labels).map(|row| self.verdict.probability(row)).collect();

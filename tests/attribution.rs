@@ -2,15 +2,30 @@
 //! (`tests/goldens/attribution`, made by `make.py` there).
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod support {
+    pub mod model;
+    pub mod tokenizer;
+}
+
+use linelens::analysis::{AnalysisError, Analyzer, Finding, Options};
 use linelens::detector::attribution::{Attribution, Derivation};
+use linelens::detector::session::ProviderChoice;
 use linelens::detector::session::{Runtime, SessionOptions};
-use linelens::detector::{Cancellation, Row, locate};
+use linelens::detector::{Cancellation, Detector, Row, locate};
+use linelens::explain::Method;
 use linelens::graph::attribution::Target;
 use linelens::graph::backward::Rules;
+use linelens::graph::onnx::ModelProto;
+use linelens::graph::onnx::tensor_proto::DataType;
+use linelens::graph::value_info;
+use linelens::syntax::{Function, FunctionKind};
+use linelens::text::{ByteSpan, LineIndex};
+use prost::Message;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::model::{ModelOptions, Shape, write_model_dir};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/attribution")
@@ -251,4 +266,103 @@ json.dump([outputs, session.get_modelmeta().custom_metadata_map], sys.stdout)
     assert!(
         difference(&numbers(&found["linelens.relevance"]), &numbers(&case["ig"]["relevance"]), 0.0) < 1e-5
     );
+}
+
+/// Analyses a text as one function, with a small model.
+struct Bench {
+    analyzer: Analyzer,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(change: impl FnOnce(&mut ModelOptions)) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = ModelOptions::default();
+        change(&mut options);
+        write_model_dir(dir.path(), &options);
+        Bench::of(dir)
+    }
+
+    fn of(dir: tempfile::TempDir) -> Bench {
+        let options =
+            SessionOptions { provider: ProviderChoice::Cpu, threads: Some(1), ..Default::default() };
+        let detector = Detector::open(dir.path(), &runtime(), &options).unwrap();
+        Bench { analyzer: Analyzer::new(detector), _dir: dir }
+    }
+
+    fn analyze(
+        &mut self,
+        text: &str,
+        options: &Options,
+        cancel: &Cancellation,
+    ) -> Result<Finding, AnalysisError> {
+        let function = whole(text);
+        self.analyzer.analyze(text, &LineIndex::new(text), &function, options, cancel, &mut |_, _| {})
+    }
+}
+
+fn whole(text: &str) -> Function {
+    Function {
+        name: String::new(),
+        kind: FunctionKind::Function,
+        span: ByteSpan::new(0, text.len()),
+        name_span: ByteSpan::new(0, 0),
+        parse_errors: false,
+    }
+}
+
+#[test]
+fn a_function_of_more_than_a_mebibyte_is_refused() {
+    let mut bench = Bench::new(|_| ());
+    let text = "x".repeat((1 << 20) + 1);
+    let error = bench.analyze(&text, &Options::default(), &Cancellation::new()).unwrap_err();
+    assert!(matches!(error, AnalysisError::TooLong { bytes: 1_048_577, most: 1_048_576 }), "{error}");
+    assert!(error.to_string().contains("1048577 bytes, expected at most 1048576"), "{error}");
+    let verdict =
+        bench.analyzer.verdict(&text, &whole(&text), &Options::default(), &Cancellation::new()).unwrap_err();
+    assert!(matches!(verdict, AnalysisError::TooLong { .. }), "{verdict}");
+}
+
+#[test]
+fn nothing_is_tokenized_after_a_cancellation() {
+    let mut bench = Bench::new(|_| ());
+    let cancel = Cancellation::new();
+    cancel.cancel();
+    let text = "int f(void) { return 0; }\n".repeat(38_000);
+    let start = std::time::Instant::now();
+    let error = bench.analyze(&text, &Options::default(), &cancel).unwrap_err();
+    assert!(matches!(error, AnalysisError::Cancelled), "{error}");
+    assert!(start.elapsed().as_millis() < 300, "{:?}", start.elapsed());
+}
+
+#[test]
+fn gradients_are_integrated_at_vectors_of_tokens() {
+    // The embeddings are averaged over the tokens before the first product.
+    let mut bench = Bench::new(|options| options.attention = Shape::Absent);
+    let options = Options { method: Method::IntegratedGradients, ..Default::default() };
+    let text = "int f(int n)\n{\n    return n;\n}\n";
+    let finding = bench.analyze(text, &options, &Cancellation::new()).unwrap();
+    assert!(finding.completeness.unwrap().reached, "{finding:?}");
+    assert!(finding.lines.iter().any(|line| line.score != 0.0), "{finding:?}");
+}
+
+#[test]
+fn a_model_for_one_function_a_run_is_occluded_row_by_row() {
+    let text = "int f(int n)\n{\n    return n;\n}\n";
+    let options = Options { method: Method::Occlusion, faithfulness: true, ..Default::default() };
+    let expected = Bench::new(|_| ()).analyze(text, &options, &Cancellation::new()).unwrap();
+
+    let dir = tempfile::tempdir().unwrap();
+    let tiny = write_model_dir(dir.path(), &ModelOptions::default());
+    let mut model = ModelProto::decode(tiny.bytes.as_slice()).unwrap();
+    for input in &mut model.graph.as_mut().unwrap().input {
+        *input = value_info(input.name(), DataType::Int64, Some(&["1", "tokens"]));
+    }
+    std::fs::write(dir.path().join("model.onnx"), model.encode_to_vec()).unwrap();
+    let found = Bench::of(dir).analyze(text, &options, &Cancellation::new()).unwrap();
+    assert!((found.probability - expected.probability).abs() < 1e-6);
+    for (found, expected) in found.lines.iter().zip(&expected.lines) {
+        assert!((found.raw - expected.raw).abs() < 1e-6, "{found:?} {expected:?}");
+    }
+    assert!(found.faithfulness.is_some());
 }

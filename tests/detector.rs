@@ -267,6 +267,10 @@ fn broken_text_files_are_named() {
         &error_with("config.json", r#"{"pad_token_id": "x"}"#),
         &["config.json", "pad_token_id", "whole number"],
     );
+    for id in [i64::MAX, 1 << 31, -2] {
+        let config = format!(r#"{{"model_type": "roberta", "pad_token_id": {id}}}"#);
+        says(&error_with("config.json", config), &["config.json", "pad_token_id", "at most 1073741824"]);
+    }
     says(&error_with("config.json", r#"{"id2label": {"0": "a", "7": "b"}}"#), &["id2label", "0, 1"]);
     says(&error_with("config.json", r#"{"model_type": 3}"#), &["model_type", "a string", "found 3"]);
     let tokenizer = byte_level_bpe();
@@ -506,6 +510,47 @@ fn external_data_must_lie_in_the_folder() {
         std::os::unix::fs::symlink("real", &data).unwrap();
         open(dir.path()).unwrap();
     }
+}
+
+#[test]
+fn there_is_a_limit_to_the_tokens_of_a_model() {
+    // Its table of positions is too short to be one.
+    let (dir, _) = model(|o| o.positions = 20);
+    let most = "at most 65536 tokens";
+    std::fs::write(dir.path().join("config.json"), r#"{"max_position_embeddings": 1000000000000000}"#)
+        .unwrap();
+    says(&open(dir.path()).unwrap_err(), &[most, "found 1000000000000000", "config.json"]);
+    std::fs::write(dir.path().join("detector.toml"), "max_tokens = 9223372036854775807").unwrap();
+    says(&open(dir.path()).unwrap_err(), &[most, "max_tokens of detector.toml"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn only_regular_files_are_read() {
+    let pipe = |path: &Path| {
+        let _ = std::fs::remove_file(path);
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let (dir, _) = model(|o| o.external = true);
+    pipe(&dir.path().join("model.onnx.data"));
+    says(&open(dir.path()).unwrap_err(), &["model.onnx.data", "expected a regular file"]);
+    for (file, missing) in [("model.onnx", true), ("tokenizer.json", true), ("config.json", false)] {
+        let (dir, _) = model(|_| ());
+        pipe(&dir.path().join(file));
+        match open(dir.path()) {
+            Ok(_) => assert!(!missing, "{file}"),
+            Err(error) => says(&error, &[file]),
+        }
+    }
+}
+
+#[test]
+fn no_more_of_a_weights_file_is_read_than_the_weights() {
+    let (dir, _) = model(|o| o.external = true);
+    let data = std::fs::File::options().append(true).open(dir.path().join("model.onnx.data")).unwrap();
+    // Sparse: it takes no room on the disk.
+    data.set_len(200 << 30).unwrap();
+    open(dir.path()).unwrap();
 }
 
 #[cfg(unix)]

@@ -7,6 +7,7 @@ mod support {
 }
 
 use linelens::graph::attention::{self, NoAttention};
+use linelens::graph::canonical::{canonicalize, with_visible_attention};
 use linelens::graph::onnx::tensor_proto::{DataLocation, DataType};
 use linelens::graph::onnx::{ModelProto, StringStringEntryProto, TensorProto};
 use linelens::graph::{Graph, GraphError, Weights, int_attribute, node, tensor};
@@ -116,6 +117,20 @@ fn no_attention_says_what_was_looked_for_and_found() {
     let graph = read(&model.encode_to_vec()).unwrap();
     let reason = attention::encoder_layers(&graph, "input_ids").unwrap_err().to_string();
     says(&reason, &["com.microsoft:Attention (×1)", "eager"]);
+}
+
+#[test]
+fn an_attention_without_a_result_is_refused() {
+    for outputs in [&[][..], &[""][..]] {
+        let mut model = ModelProto::decode(tiny(|_| ()).as_slice()).unwrap();
+        let inputs = ["words", "words", "words"];
+        let scale = linelens::graph::float_attribute("scale", 1.0);
+        model.graph.as_mut().unwrap().node.push(node("Attention", &inputs, outputs, vec![scale]));
+        let graph = read(&model.encode_to_vec()).unwrap();
+        let error = canonicalize(&graph, |_| Some(8)).unwrap_err().to_string();
+        says(&error, &["Attention", "no result", "eager"]);
+        with_visible_attention(graph);
+    }
 }
 
 #[test]

@@ -169,3 +169,21 @@ fn the_model_in_order() {
     let error = model_in(&around, Some(&root.join("gone")), &[]).unwrap_err().to_string();
     assert!(error.contains("gone") && error.contains("no such directory"), "{error}");
 }
+
+#[test]
+fn a_relative_data_folder_is_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let exe = touch(&root.join("usr/bin/linelens"));
+    let home = folder(&root.join("home/.local/share/linelens/models/default"));
+    // Tests run in the package's folder.
+    let relative = tempfile::tempdir_in(".").unwrap();
+    let name = relative.path().file_name().unwrap();
+    folder(&Path::new(name).join("linelens/models/default"));
+    let around = Surroundings {
+        data_home: Some(name.into()),
+        home: Some(root.join("home").into()),
+        ..installed_at(&exe)
+    };
+    found(model_in(&around, None, &[]), &home, "data folder");
+}

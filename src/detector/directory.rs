@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 /// A protobuf message cannot be longer.
 const LARGEST_MODEL: u64 = i32::MAX as u64;
 /// More than any tokenizer.json or config.json has.
-const LARGEST_TEXT: u64 = 256 << 20;
+const LARGEST_JSON: u64 = 64 << 20;
+/// More than any detector.toml has.
+const LARGEST_TOML: u64 = 1 << 20;
+/// −1 stands for none. Positions are counted from here, so there must be room for some.
+const PAD_TOKEN_IDS: std::ops::RangeInclusive<i64> = -1..=1 << 30;
 
 /// The files of a model directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +98,13 @@ fn find_onnx(directory: &Path) -> Result<PathBuf, DetectorError> {
 pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, DetectorError> {
     let failed =
         |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
-    let size = std::fs::metadata(path).map_err(failed)?.len();
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    // Reading a pipe or a device may never end.
+    if !metadata.is_file() {
+        let reason = "expected a regular file, found something else".to_string();
+        return Err(DetectorError::Read { path: path.to_path_buf(), reason });
+    }
+    let size = metadata.len();
     if size == 0 || size > largest {
         return Err(DetectorError::Size { path: path.to_path_buf(), found: size, largest });
     }
@@ -105,8 +115,8 @@ pub(super) fn read_onnx(path: &Path) -> Result<Vec<u8>, DetectorError> {
     read(path, LARGEST_MODEL)
 }
 
-pub(super) fn read_text(path: &Path) -> Result<Vec<u8>, DetectorError> {
-    read(path, LARGEST_TEXT)
+pub(super) fn read_json(path: &Path) -> Result<Vec<u8>, DetectorError> {
+    read(path, LARGEST_JSON)
 }
 
 /// What `config.json` says, as far as it matters here. Hugging Face's own fields.
@@ -149,13 +159,23 @@ impl Config {
                 break;
             }
         }
+        let pad_token_id = match number("pad_token_id")? {
+            Some(id) if !PAD_TOKEN_IDS.contains(&id) => {
+                return Err(bad(
+                    "pad_token_id",
+                    "a token's number, at most 1073741824",
+                    &object["pad_token_id"],
+                ));
+            }
+            id => id,
+        };
         let labels = match object.get("id2label") {
             None | Some(serde_json::Value::Null) => None,
             Some(value) => Some(labels(value).ok_or_else(|| {
                 bad("id2label", "an object from the indices 0, 1, … to label names", value)
             })?),
         };
-        Ok(Config { model_type, labels, max_positions, pad_token_id: number("pad_token_id")? })
+        Ok(Config { model_type, labels, max_positions, pad_token_id })
     }
 
     /// Positions start behind the padding index in models of this kind, so that two fewer are usable.
@@ -193,7 +213,7 @@ pub(super) fn tokenizer_limit(path: &Path) -> Option<usize> {
 }
 
 fn json_object(path: &Path) -> Result<serde_json::Map<String, serde_json::Value>, DetectorError> {
-    let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&read_text(path)?);
+    let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&read_json(path)?);
     match parsed {
         Ok(serde_json::Value::Object(object)) => Ok(object),
         Ok(_) => Err(DetectorError::Json {
@@ -235,8 +255,8 @@ impl Declaration {
     pub(super) fn read(path: &Path) -> Result<Declaration, DetectorError> {
         let bytes = match std::fs::metadata(path) {
             // An empty file declares nothing.
-            Ok(metadata) if metadata.len() == 0 => Vec::new(),
-            _ => read_text(path)?,
+            Ok(metadata) if metadata.is_file() && metadata.len() == 0 => Vec::new(),
+            _ => read(path, LARGEST_TOML)?,
         };
         let wrong = |reason: String| DetectorError::Toml { path: path.to_path_buf(), reason };
         let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;

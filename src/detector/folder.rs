@@ -1,9 +1,12 @@
 //! Where a model's weights lie. External data is untrusted: nothing outside of the model's own folder is read.
 
 use super::DetectorError;
-use crate::graph::{Graph, Weights};
+use crate::graph::{ExternalData, Graph, Weights};
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The folder that the weights lie in, after a check of all that the model refers to.
@@ -49,8 +52,13 @@ impl Folder {
                     path.display()
                 )));
             }
-            let size = std::fs::metadata(&target).map_err(|error| bad(error.to_string()))?.len();
-            let end = data.offset + data.length;
+            let metadata = std::fs::metadata(&target).map_err(|error| bad(error.to_string()))?;
+            // Reading a pipe or a device may never end.
+            if !metadata.is_file() {
+                return Err(bad("expected a regular file, found something else".to_string()));
+            }
+            let size = metadata.len();
+            let end = data.offset.saturating_add(data.length);
             if end > size {
                 return Err(bad(format!(
                     "expected at least {end} bytes (offset {}, length {}), found {size}: copy the file again",
@@ -61,38 +69,34 @@ impl Folder {
         Ok(Folder { path, file, copied: false })
     }
 
-    /// Reads all external data into the graph.
+    /// Reads the external data into the graph, and nothing else of its files.
     pub(super) fn copy_into(&mut self, graph: &mut Graph) -> Result<(), DetectorError> {
         let path = self.path.join(&self.file);
-        let mut files: HashMap<String, Bytes> = HashMap::new();
+        let mut files: HashMap<String, File> = HashMap::new();
         for data in graph.external_data() {
-            let bytes = match files.get(&data.location) {
-                Some(bytes) => bytes.clone(),
-                None => {
-                    let bytes =
-                        Bytes::from(std::fs::read(self.path.join(&data.location)).map_err(|error| {
-                            DetectorError::ExternalData {
-                                path: path.clone(),
-                                tensor: data.tensor.clone(),
-                                file: data.location.clone(),
-                                reason: error.to_string(),
-                            }
-                        })?);
-                    files.insert(data.location.clone(), bytes.clone());
-                    bytes
-                }
-            };
-            let range = usize::try_from(data.offset).ok().zip(usize::try_from(data.length).ok());
-            let raw = range
-                .and_then(|(offset, length)| Some((offset, offset.checked_add(length)?)))
-                .filter(|&(_, end)| end <= bytes.len())
-                .map_or_else(Bytes::new, |(offset, end)| bytes.slice(offset..end));
+            let raw = self.read(&mut files, &data).map_err(|error| DetectorError::ExternalData {
+                path: path.clone(),
+                tensor: data.tensor.clone(),
+                file: data.location.clone(),
+                reason: error.to_string(),
+            })?;
             graph
-                .set_data(&data, raw)
+                .set_data(&data, Bytes::from(raw))
                 .map_err(|source| DetectorError::Graph { path: path.clone(), source })?;
         }
         self.copied = true;
         Ok(())
+    }
+
+    fn read(&self, files: &mut HashMap<String, File>, data: &ExternalData) -> std::io::Result<Vec<u8>> {
+        let file = match files.entry(data.location.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(File::open(self.path.join(&data.location))?),
+        };
+        file.seek(SeekFrom::Start(data.offset))?;
+        let mut raw = vec![0; usize::try_from(data.length).map_err(std::io::Error::other)?];
+        file.read_exact(&mut raw)?;
+        Ok(raw)
     }
 
     pub(super) fn weights(&self) -> Weights<'_> {

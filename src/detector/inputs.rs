@@ -20,6 +20,8 @@ pub(super) struct Input {
     pub(super) name: String,
     pub(super) element: Element,
     pub(super) filling: Filling,
+    /// Declared for one function a run.
+    pub(super) single: bool,
 }
 
 /// A function as token ids, padded where it is shorter than others of its batch.
@@ -129,6 +131,7 @@ pub(super) fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<In
                 return Err(format!("input \"{name}\": expected int64 or int32, found {found}"));
             }
         };
+        let single = dimensions.as_ref().is_some_and(|dimensions| dimensions.first() == Some(&Some(1)));
         if let Some(dimensions) = dimensions {
             match dimensions.as_slice() {
                 &[batch, tokens] => {
@@ -151,7 +154,7 @@ pub(super) fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<In
                 }
             }
         }
-        inputs.push(Input { name: name.to_string(), element, filling });
+        inputs.push(Input { name: name.to_string(), element, filling, single });
     }
     Ok(inputs)
 }

@@ -152,10 +152,12 @@ pub fn model_in(
     if let Some(root) = &search.source_tree {
         folders.push((root.join("models/default"), "the source tree"));
     }
+    // The specification says to ignore a relative path: it would depend on the folder linelens is started in.
     let data = surroundings
         .data_home
         .clone()
         .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
         .or_else(|| surroundings.home.clone().map(|home| PathBuf::from(home).join(".local/share")));
     if let Some(data) = data {
         folders.push((data.join("linelens/models/default"), "the user's data folder"));

@@ -5,6 +5,9 @@ use super::directory::{Config, Declaration, ModelFiles};
 use crate::graph::Graph;
 use crate::graph::attention::{self, WordEmbedding};
 
+/// More tokens than any classifier takes: a table of attention weights would have as many squared.
+const MOST_TOKENS: usize = 1 << 16;
+
 /// What limits the number of tokens.
 pub(super) struct Positions {
     table: Option<(String, i64)>,
@@ -31,7 +34,9 @@ impl Positions {
         let of_config = config.max_positions.map(|n| n.saturating_sub(self.before));
         let (tokens, source) = match (declared.max_tokens, of_config, tokenizer) {
             (Some(tokens), ..) => (tokens, "max_tokens of detector.toml"),
-            (_, Some(tokens), _) => (tokens, "the positions of config.json"),
+            (_, Some(tokens), _) => {
+                (tokens, "the number of positions in config.json, such as max_position_embeddings")
+            }
             (_, _, Some(tokens)) => (tokens, "model_max_length of tokenizer_config.json"),
             // Without a hint, what nearly all encoders take, or what the table has.
             _ => (self.usable().map_or(512, |usable| usable.min(512)), "the default"),
@@ -43,6 +48,14 @@ impl Positions {
                 path: files.onnx.clone(),
                 reason: format!(
                     "tensor \"{table}\" has {rows} positions, of which {usable} are for tokens, expected at least {tokens} ({source}); set max_tokens = {usable} in detector.toml"
+                ),
+            });
+        }
+        if tokens > MOST_TOKENS {
+            return Err(DetectorError::Model {
+                path: files.onnx.clone(),
+                reason: format!(
+                    "expected room for at most {MOST_TOKENS} tokens, found {tokens} ({source}); set max_tokens in detector.toml to what the model was trained with"
                 ),
             });
         }

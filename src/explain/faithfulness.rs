@@ -37,7 +37,7 @@ pub fn faithfulness(
     let mut sets: Vec<Vec<usize>> = vec![order[..count].to_vec()];
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     sets.extend((0..RANDOM_SETS).map(|_| random.choose(order, count)));
-    let original = subject.detections.iter().map(|d| d.probability).fold(0.0, f64::max);
+    let original = subject.detections.iter().map(|d| d.probability).max_by(f64::total_cmp).unwrap_or(0.0);
 
     let mut without = vec![0.0f64; sets.len()];
     let mut only = vec![0.0f64; sets.len()];

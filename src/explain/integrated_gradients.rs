@@ -54,8 +54,9 @@ pub(super) fn relevance(
         }
         .map_err(ExplainError::attribution(method))?;
         completeness.evaluations += path.evaluations;
-        completeness.gap = completeness.gap.max(integral.gap());
-        completeness.reached &= integral.gap() <= tolerance(integral.end - integral.start);
+        let gap = integral.finite_gap().map_err(|reason| ExplainError::Run { method, reason })?;
+        completeness.gap = completeness.gap.max(gap);
+        completeness.reached &= gap <= tolerance(integral.end - integral.start);
         windows.push(WindowRelevance::of(window, detection, &integral.values));
     }
     progress(total, total);
@@ -98,6 +99,17 @@ struct Integral {
 impl Integral {
     fn gap(&self) -> f64 {
         (self.values.iter().sum::<f64>() - (self.end - self.start)).abs()
+    }
+
+    /// The largest of several gaps would hide one that is not a number.
+    fn finite_gap(&self) -> Result<f64, String> {
+        let gap = self.gap();
+        match gap.is_finite() {
+            true => Ok(gap),
+            false => {
+                Err(format!("the integral along the path: expected finite numbers, found a gap of {gap}"))
+            }
+        }
     }
 }
 
@@ -307,6 +319,15 @@ mod tests {
         let (integral, evaluations) = integrate(Steps::Auto, |a| f64::from(u8::from(a > 0.3)), |_| 0.0);
         assert!((integral.gap() - 1.0).abs() < 1e-12);
         assert!(evaluations <= MOST_EVALUATIONS, "{evaluations}");
+    }
+
+    #[test]
+    fn a_gap_that_is_no_number_is_an_error() {
+        for bad in [f64::NAN, f64::INFINITY] {
+            let (integral, _) = integrate(Steps::Auto, |a| a, |a| if a > 0.9 { bad } else { 1.0 });
+            assert!(integral.finite_gap().unwrap_err().contains("finite"));
+        }
+        assert!(integrate(Steps::Auto, |a| a, |_| 1.0).0.finite_gap().unwrap() < 1e-12);
     }
 
     #[test]

@@ -166,7 +166,8 @@ impl Expansion<'_> {
         };
         let mask = given(3);
         let causal = self.attention.int("is_causal").unwrap_or(0) != 0;
-        let Some(result) = self.attention.output.first().cloned() else { return refuse("it has no result") };
+        let result = self.attention.output.first().filter(|output| !output.is_empty()).cloned();
+        let Some(result) = result else { return refuse("it has no result") };
 
         // Three axes hold the heads side by side; [batch, heads, tokens, width] has them apart.
         let [query, key, value] = match heads {

@@ -96,7 +96,7 @@ impl Structure {
         }
         let embeddings = embedding_lookups(graph, shapes);
         let variable = flow::reached_from(graph, shapes, embeddings);
-        let cut = bottleneck(graph, &path, &words.embeddings);
+        let cut = bottleneck(graph, shapes, &path, &words.embeddings);
         Ok(Structure { words, cut, logits, probabilities, activation, labels, variable })
     }
 }
@@ -153,8 +153,9 @@ fn embedding_lookups<'g>(graph: &'g Graph, shapes: &Shapes) -> Vec<&'g str> {
 }
 
 /// Sweeps over the graph in order, keeping the tensors of the path that are still to be read; where only one is left,
-/// everything flows through it. The last such tensor before the first product is the embedding cut.
-fn bottleneck(graph: &Graph, path: &HashSet<String>, words: &str) -> String {
+/// everything flows through it. The last such tensor before the first product that still has one vector for each token
+/// is the embedding cut.
+fn bottleneck(graph: &Graph, shapes: &Shapes, path: &HashSet<String>, words: &str) -> String {
     let readers = |tensor: &str| {
         let consumers = graph.consumers(tensor).iter();
         consumers
@@ -174,7 +175,7 @@ fn bottleneck(graph: &Graph, path: &HashSet<String>, words: &str) -> String {
         }
         for input in inputs {
             if let Some(left) = alive.get_mut(input) {
-                *left -= 1;
+                *left = left.saturating_sub(1);
                 if *left == 0 {
                     alive.remove(input);
                 }
@@ -183,11 +184,21 @@ fn bottleneck(graph: &Graph, path: &HashSet<String>, words: &str) -> String {
         for output in node.output.iter().filter(|output| path.contains(*output)) {
             alive.insert(output, readers(output));
         }
-        if let [only] = alive.keys().collect::<Vec<_>>()[..] {
+        if let [only] = alive.keys().collect::<Vec<_>>()[..]
+            && has_axes_of(shapes, only, words)
+        {
             cut = only.to_string();
         }
     }
     cut
+}
+
+/// Whether a tensor has the rank of the word embeddings and their first two sizes, batch and tokens.
+fn has_axes_of(shapes: &Shapes, tensor: &str, words: &str) -> bool {
+    let (Some(found), Some(expected)) = (shapes.of(tensor), shapes.of(words)) else { return false };
+    found.iter().zip(expected).all(|(found, expected)| {
+        found.len() == expected.len() && found.iter().zip(expected).take(2).all(|(a, b)| a == b)
+    })
 }
 
 /// Why no derivative reaches the output: the first node behind the words that lets none through.
