@@ -8,7 +8,9 @@ mod support;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use support::{Client, Knobs, Setup, UNIT, URI, at, insert, opened, plain, plugin, start, text_of, with};
+use support::{
+    Client, Knobs, Setup, UNIT, URI, at, insert, opened, plain, plugin, pulling, start, text_of, with,
+};
 
 // -------------------------------------------------------------------------------------------------------- explain
 
@@ -274,6 +276,56 @@ fn cancelling_the_progress_stops_the_background() {
     client.finish();
 }
 
+#[test]
+fn cancelling_the_progress_stops_the_function_under_the_cursor_too() {
+    let knobs = Knobs::default();
+    let capabilities = with(plugin(), "window.workDoneProgress", json!(true));
+    let mut client = Client::start(Setup { capabilities, ..Setup::default() }, &knobs);
+    client.ignore("textDocument/publishDiagnostics");
+    client.ignore("linelens/relevance");
+    knobs.delay(20_000);
+    client.open(URI, UNIT);
+    client.change(URI, 2, insert(3, 4, "to++; "));
+    client
+        .wait(
+            |client| client.progress().iter().any(|(_, values)| !values.is_empty()).then_some(()),
+            "progress",
+        )
+        .unwrap();
+    let runs = knobs.runs().len();
+    let token: Value = serde_json::from_str(&client.progress()[0].0).unwrap();
+    client.notify("window/workDoneProgress/cancel", json!({"token": token}));
+    client.settle();
+    client.listen(Duration::from_millis(200));
+    assert_eq!(knobs.runs().len(), runs, "nothing is begun: {:?}", knobs.runs());
+    // Who asks wants an answer, and the rest.
+    knobs.delay(0);
+    client.call("linelens/explain", at(URI, 3, 4)).unwrap();
+    client.settle();
+    assert!(knobs.runs().contains(&"add".to_string()), "{:?}", knobs.runs());
+    client.finish();
+}
+
+#[test]
+fn a_shutdown_leaves_no_request_unanswered() {
+    let (mut client, knobs) = start();
+    knobs.delay(20_000);
+    client.open(URI, UNIT);
+    let explain = client.request("linelens/explain", at(URI, 3, 4));
+    client.listen(Duration::from_millis(200));
+    let reload = json!({"command": "linelens.reload", "arguments": []});
+    let reload = client.request("workspace/executeCommand", reload);
+    let waiting = client.request("linelens/explain", at(URI, 8, 4));
+    client.listen(Duration::from_millis(100));
+    client.call("shutdown", Value::Null).unwrap();
+    for request in [explain, reload, waiting] {
+        assert_eq!(client.answer(request).unwrap_err()["code"], -32800);
+    }
+    client.notify("exit", Value::Null);
+    assert_eq!(client.wait_for_end(), 0);
+    client.abandon();
+}
+
 // ------------------------------------------------------------------------------------------- methods, model, files
 
 #[test]
@@ -334,6 +386,56 @@ fn without_a_model_the_server_lives_and_reload_tries_again() {
     assert_eq!(status["methods"], json!(["attention:first", "attention:2", "attention:3", "attention:last"]));
     assert_eq!(client.expect("textDocument/publishDiagnostics")["diagnostics"].as_array().unwrap().len(), 1);
     client.expect("linelens/relevance");
+    client.finish();
+}
+
+#[test]
+fn a_failed_reload_takes_back_what_is_shown() {
+    let (mut client, knobs) = opened(Setup::default());
+    assert_eq!(client.expect("textDocument/publishDiagnostics")["diagnostics"].as_array().unwrap().len(), 1);
+    client.expect("linelens/relevance");
+    client.ignore("window/showMessage");
+    client.ignore("window/logMessage");
+    knobs.failures.store(1, Ordering::SeqCst);
+    assert_eq!(client.command("linelens.reload", json!([])).unwrap()["health"], "error");
+    assert_eq!(client.expect("textDocument/publishDiagnostics")["diagnostics"], json!([]));
+    assert_eq!(client.expect("linelens/relevance")["functions"], json!([]));
+    client.change(URI, 2, insert(3, 4, "to++; "));
+    client.listen(Duration::from_millis(100));
+    client.finish();
+}
+
+#[test]
+fn a_failed_reload_makes_a_client_pull_again() {
+    let (mut client, knobs) = opened(Setup { capabilities: pulling(), ..Setup::default() });
+    for ignored in ["linelens/relevance", "window/showMessage", "window/logMessage"] {
+        client.ignore(ignored);
+        client.take(ignored);
+    }
+    let params = json!({"textDocument": {"uri": URI}});
+    let pulled = client.call("textDocument/diagnostic", params.clone()).unwrap();
+    assert_eq!(pulled["items"].as_array().unwrap().len(), 1);
+    client.requests.clear();
+    knobs.failures.store(1, Ordering::SeqCst);
+    client.command("linelens.reload", json!([])).unwrap();
+    client
+        .wait(
+            |c| c.requests.iter().any(|r| r["method"] == "workspace/diagnostic/refresh").then_some(()),
+            "refresh",
+        )
+        .unwrap();
+    assert_eq!(client.call("textDocument/diagnostic", params).unwrap()["items"], json!([]));
+    client.finish();
+}
+
+#[test]
+fn a_document_that_is_opened_again_keeps_nothing_of_the_old_one() {
+    let (mut client, _) = opened(Setup::default());
+    client.expect("textDocument/publishDiagnostics");
+    client.expect("linelens/relevance");
+    client.open(URI, "int x;\n");
+    assert_eq!(client.expect("textDocument/publishDiagnostics")["diagnostics"], json!([]));
+    assert_eq!(client.expect("linelens/relevance")["functions"], json!([]));
     client.finish();
 }
 

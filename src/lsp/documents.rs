@@ -4,7 +4,7 @@ use crate::analysis::{Finding, Options};
 use crate::lsp::proto::from_proto;
 use crate::syntax::{Edit, Function, Language, NoFunction, SyntaxTree};
 use crate::text::{ByteSpan, LineIndex, PositionEncoding};
-use dashmap::DashMap;
+use dashmap::{DashMap, Entry};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -242,6 +242,15 @@ pub(crate) struct Published {
     pub(crate) relevance_version: i32,
 }
 
+impl Published {
+    /// Whether the client shows something, or may.
+    pub(crate) fn is_something(&self) -> bool {
+        let pulled =
+            self.pulled.as_ref().is_some_and(|pulled| !pulled.is_empty()) && self.refreshed.is_none();
+        pulled || !self.diagnostics.is_empty() || !self.relevance.is_empty()
+    }
+}
+
 /// Tells one function of a relevance message from another.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RelevanceMark {
@@ -277,8 +286,21 @@ pub(crate) struct Documents {
 }
 
 impl Documents {
-    pub(crate) fn open(&self, snapshot: Snapshot) {
-        self.documents.insert(snapshot.uri.clone(), Document::new(snapshot));
+    /// Whether the document was open already; then the client still shows what it was told about it.
+    pub(crate) fn open(&self, snapshot: Snapshot) -> bool {
+        let uri = snapshot.uri.clone();
+        let mut document = Document::new(snapshot);
+        match self.documents.entry(uri) {
+            Entry::Occupied(mut old) => {
+                document.published = std::mem::take(&mut old.get_mut().published);
+                old.insert(document);
+                true
+            }
+            Entry::Vacant(place) => {
+                place.insert(document);
+                false
+            }
+        }
     }
 
     pub(crate) fn close(&self, uri: &Uri) -> Option<Document> {

@@ -66,10 +66,19 @@ impl SettingsStore {
         self.unreported(problems)
     }
 
-    /// Settings of one folder.
-    pub(crate) fn set_folder(&mut self, root: &Path, source: Source, value: &Value) -> Vec<Problem> {
-        let folders = self.folders.iter_mut().filter(|folder| folder.root == root);
-        let problems = folders.flat_map(|folder| folder.config.set_json(source, value)).collect();
+    /// Settings that hold everywhere and those of single folders; where a folder has none, it has the others. A bad
+    /// value of a folder leaves that folder's last good one.
+    pub(crate) fn set_each(
+        &mut self,
+        source: Source,
+        everywhere: &Value,
+        folders: &[(PathBuf, Value)],
+    ) -> Vec<Problem> {
+        let mut problems = self.base.set_json(source, everywhere);
+        for folder in &mut self.folders {
+            let own = folders.iter().find(|(root, value)| *root == folder.root && !value.is_null());
+            problems.extend(folder.config.set_json(source, own.map_or(everywhere, |(_, value)| value)));
+        }
         self.unreported(problems)
     }
 
@@ -140,4 +149,26 @@ pub(crate) fn read_file(root: PathBuf) -> WorkspaceFile {
         Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
     };
     WorkspaceFile { root, stamp, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_folder_without_settings_has_the_global_ones_and_keeps_its_last_good_value() {
+        let root = PathBuf::from("/project");
+        let mut store = SettingsStore::new(Config::default());
+        store.add_folder(root.clone());
+        let top = |store: &SettingsStore| store.settings(Some(Path::new("/project/a.c"))).top_lines;
+        let mut set = |store: &mut SettingsStore, folder: Value| {
+            let global = json!({"topLines": 7});
+            store.set_each(Source::WorkspaceConfiguration, &global, &[(root.clone(), folder)]).len()
+        };
+        assert_eq!((set(&mut store, json!(null)), top(&store)), (0, 7));
+        assert_eq!((set(&mut store, json!({"topLines": 3})), top(&store)), (0, 3));
+        assert_eq!((set(&mut store, json!({"topLines": "many"})), top(&store)), (1, 3));
+        assert_eq!((set(&mut store, json!(null)), top(&store)), (0, 7));
+    }
 }

@@ -58,11 +58,11 @@ impl Outbox {
     }
 
     pub(crate) fn show(&self, kind: MessageType, message: impl ToString) {
-        self.post(Message::Show(kind, message.to_string()));
+        self.post(Message::Show(kind, shown(&message.to_string())));
     }
 
     pub(crate) fn log(&self, kind: MessageType, message: impl ToString) {
-        self.post(Message::Log(kind, message.to_string()));
+        self.post(Message::Log(kind, escaped(&message.to_string())));
     }
 
     pub(crate) fn refresh_diagnostics(&self) {
@@ -73,6 +73,17 @@ impl Outbox {
     fn post(&self, message: Message) {
         let _ = self.messages.send(message);
     }
+}
+
+/// Names, paths and messages of a workspace or a model, line by line.
+fn escaped(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(crate::escape::terminal).collect();
+    lines.join("\n")
+}
+
+/// For what an editor shows: some take `[text](command:…)` for a link.
+pub(crate) fn shown(text: &str) -> String {
+    escaped(text).replace("](", "] (")
 }
 
 async fn deliver(mut inbox: mpsc::UnboundedReceiver<Message>, client: Client, documents: Arc<Documents>) {
@@ -109,5 +120,16 @@ async fn refresh(client: Client, refreshing: Arc<AtomicBool>) {
     refreshing.store(false, Ordering::SeqCst);
     if let Err(error) = client.workspace_diagnostic_refresh().await {
         tracing::warn!("workspace/diagnostic/refresh: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_steer_nothing_and_link_nowhere() {
+        assert_eq!(shown("a\nb\x1b[0m \u{202e}[x](command:y)"), "a\nb\\u{1b}[0m \\u{202e}[x] (command:y)");
+        assert_eq!(escaped("a\r\n[x](y)"), "a\\u{d}\n[x](y)");
     }
 }

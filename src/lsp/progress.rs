@@ -1,5 +1,6 @@
 //! Work-done progress: for work that takes long enough to be noticed, and ended whatever happens.
 
+use crate::lsp::outbox::shown;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,7 +52,7 @@ impl Work {
     pub(crate) fn report(&self, done: f64, total: f64, message: impl Into<String>) {
         if let Some(reports) = &self.reports {
             let percentage = if total > 0.0 { (100.0 * done / total).clamp(0.0, 100.0) as u32 } else { 0 };
-            let _ = reports.send(Report { percentage, message: message.into() });
+            let _ = reports.send(Report { percentage, message: shown(&message.into()) });
         }
     }
 }
@@ -83,7 +84,7 @@ impl ProgressCentre {
             return Work { reports: None };
         }
         let (reports, inbox) = mpsc::unbounded_channel();
-        self.runtime.spawn(self.clone().show(title.into(), token, cancel, inbox));
+        self.runtime.spawn(self.clone().show(shown(&title.into()), token, cancel, inbox));
         Work { reports: Some(reports) }
     }
 

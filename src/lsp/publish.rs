@@ -63,12 +63,14 @@ impl View {
             .collect()
     }
 
-    fn relevance(&self, model: &Model) -> RelevanceParams {
+    /// Without a model there are no findings.
+    fn relevance(&self, model: Option<&Model>) -> RelevanceParams {
         RelevanceParams {
             text_document: to_proto::versioned_document(&self.snapshot),
-            functions: self
-                .relevant()
-                .map(|(_, finding)| to_proto::finding_message(finding, &self.snapshot, &model.info))
+            functions: model
+                .into_iter()
+                .flat_map(|model| self.relevant().map(move |finding| (model, finding)))
+                .map(|(model, (_, finding))| to_proto::finding_message(finding, &self.snapshot, &model.info))
                 .collect(),
         }
     }
@@ -111,8 +113,8 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) {
         published.diagnostics = diagnostics;
         let same =
             marks == published.relevance && (version == published.relevance_version || marks.is_empty());
-        if let Some(model) = model.filter(|_| facts.relevance && !same) {
-            shared.outbox.relevance(view.relevance(&model));
+        if facts.relevance && !same && (model.is_some() || marks.is_empty()) {
+            shared.outbox.relevance(view.relevance(model.as_deref()));
             published.relevance = marks;
             published.relevance_version = version;
         }

@@ -138,8 +138,26 @@ impl Queue {
         self.wake.notify_all();
     }
 
+    /// There is no worker any more: whoever waits is told, and nobody is let in.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.stop = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        // Dropped, which tells those who wait.
+        let started = std::mem::take(&mut state.started);
+        self.quiet.send_replace(true);
+        drop(state);
+        drop(started);
+        for job in waiting {
+            let _ = job.answer.send(Err(ExplainFailure::Cancelled));
+        }
+    }
+
     pub(crate) fn start(&self, started: Option<oneshot::Sender<StatusParams>>) {
         let mut state = self.lock();
+        if state.stop {
+            return;
+        }
         state.start = true;
         state.started.extend(started);
         if let Some(running) = state.running.as_ref().filter(|running| !running.explicit) {
@@ -152,6 +170,11 @@ impl Queue {
     /// Queues an explicit request; the newest is served first, and background work gives way.
     pub(crate) fn explain(&self, job: ExplainJob) {
         let mut state = self.lock();
+        if state.stop {
+            drop(state);
+            let _ = job.answer.send(Err(ExplainFailure::Cancelled));
+            return;
+        }
         let key = job.snapshot.function_at_now(job.offset).and_then(Result::ok).map(|function| function.key);
         if let Some(running) = state.running.as_ref().filter(|running| !running.explicit)
             && Some(running.key) != key

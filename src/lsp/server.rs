@@ -32,6 +32,8 @@ use tower_lsp::{Client, LanguageServer};
 
 /// Longer than the debounce, a pull waits this long for findings; then it is answered with what there is.
 const PULL_PATIENCE: Duration = Duration::from_millis(250);
+/// However long the debounce.
+const MAX_PULL_PATIENCE: Duration = Duration::from_secs(1);
 const CONFIGURATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -70,10 +72,12 @@ impl WorkerSlot {
         shared.queue.start(None);
         match worker::spawn(Arc::clone(shared), start) {
             Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
-            Err(error) => shared.show_once(
-                MessageType::ERROR,
-                &format!("linelens: the worker could not be started: {error}"),
-            ),
+            Err(error) => {
+                let reason = format!("the worker could not be started: {error}");
+                shared.show_once(MessageType::ERROR, &format!("linelens: {reason}"));
+                shared.set_engine(EngineState::Failed(reason.into()));
+                shared.queue.close();
+            }
         }
     }
 
@@ -126,6 +130,7 @@ impl Server {
         self.shared.documents.update(uri, |document| {
             document.cursor = Some(offset);
             document.cursor_moved = true;
+            document.paused = None;
         });
         let (sender, answer) = oneshot::channel();
         let cancel = Cancellation::new();
@@ -170,7 +175,11 @@ impl Server {
         let outcome = shared.documents.update(&text_document.uri, |document| {
             document.hovered = Some(offset);
             document.cursor_moved = true;
-            document.outcome(located.key, &settings.options).cloned()
+            let outcome = document.outcome(located.key, &settings.options).cloned();
+            if outcome.is_none() {
+                document.paused = None;
+            }
+            outcome
         })?;
         let style = Style { markdown: shared.facts().markdown };
         let name = &located.function.name;
@@ -295,15 +304,9 @@ impl Server {
             }
             let mut values = values.into_iter();
             let everywhere = values.next().unwrap_or_default();
-            let problems = {
-                let mut settings = shared.settings_mut();
-                let source = Source::WorkspaceConfiguration;
-                let mut problems = settings.set_everywhere(source, &everywhere);
-                for (root, value) in roots.iter().zip(values) {
-                    problems.extend(settings.set_folder(root, source, &value));
-                }
-                problems
-            };
+            let folders: Vec<_> = roots.into_iter().zip(values).collect();
+            let source = Source::WorkspaceConfiguration;
+            let problems = shared.settings_mut().set_each(source, &everywhere, &folders);
             shared.report(&problems);
             shared.queue.wake();
         }
@@ -378,7 +381,11 @@ impl LanguageServer for Server {
     async fn did_open(&self, params: DidOpenTextDocumentParams) {
         notified("textDocument/didOpen", || {
             self.worker.launch(&self.shared);
-            self.shared.documents.open(Snapshot::new(params.text_document));
+            let snapshot = Snapshot::new(params.text_document);
+            let uri = snapshot.uri.clone();
+            if self.shared.documents.open(snapshot) {
+                self.shared.queue.closed(&uri);
+            }
             self.shared.queue.wake();
         });
     }
@@ -421,7 +428,7 @@ impl LanguageServer for Server {
         if !self.shared.facts().pull_diagnostics {
             return Err(Error::method_not_found());
         }
-        let patience = self.shared.settings_of(&uri).debounce + PULL_PATIENCE;
+        let patience = (self.shared.settings_of(&uri).debounce + PULL_PATIENCE).min(MAX_PULL_PATIENCE);
         let mut quiet = self.shared.queue.quiet();
         if matches!(self.shared.engine(), EngineState::Ready(_)) {
             let _ = tokio::time::timeout(patience, quiet.wait_for(|quiet| *quiet)).await;

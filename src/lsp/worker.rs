@@ -3,7 +3,7 @@
 use crate::analysis::{AnalysisError, Analyzer, Finding, Options, Progress};
 use crate::config::{AnalyzeScope, Machine, Settings};
 use crate::detector::{Cancellation, DetectorInfo};
-use crate::explain::Method;
+use crate::explain::{ExplainError, Method};
 use crate::lsp::documents::{Known, LocatedFunction, Outcome, Snapshot, moved};
 use crate::lsp::progress::Work;
 use crate::lsp::proto::ext::DocumentFinding;
@@ -75,7 +75,13 @@ const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(crate) fn spawn(shared: Arc<Shared>, start: StartEngine) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("linelens-worker".to_string()).spawn(move || {
-        Worker { shared, start, engine: None, probes: Vec::new(), batch: None, published: None }.run();
+        let ended = Arc::clone(&shared);
+        let worker = Worker { shared, start, engine: None, probes: Vec::new(), batch: None, published: None };
+        if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
+            tracing::error!("the worker ended by a panic");
+            ended.set_engine(EngineState::Failed("an internal error; the log says more".into()));
+        }
+        ended.queue.close();
     })
 }
 
@@ -123,17 +129,33 @@ struct Plan {
 impl Worker {
     fn run(mut self) {
         loop {
-            match self.next() {
-                Next::Stop => break,
-                Next::Start => self.start(),
-                Next::Explain(job) => self.explain(job),
-                Next::Background(job) => self.background(job),
+            match catch_unwind(AssertUnwindSafe(|| self.step())) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(panic) => self.recover(&panic_message(&*panic)),
             }
         }
-        self.batch = None;
-        for job in std::mem::take(&mut self.shared.queue.lock().waiting) {
-            let _ = job.answer.send(Err(ExplainFailure::Cancelled));
+    }
+
+    /// `false`: it was the last one.
+    fn step(&mut self) -> bool {
+        match self.next() {
+            Next::Stop => return false,
+            Next::Start => self.start(),
+            Next::Explain(job) => self.explain(job),
+            Next::Background(job) => self.background(job),
         }
+        true
+    }
+
+    /// After a panic outside the analysis: what led to it would lead to it again, so nothing is done until something
+    /// changes.
+    fn recover(&mut self, message: &str) {
+        self.batch = None;
+        self.shared.queue.lock().running = None;
+        self.shared.outbox.log(MessageType::ERROR, format!("panic: {message}"));
+        self.shared.queue.settle();
+        self.shared.queue.wait(None);
     }
 
     fn next(&mut self) -> Next {
@@ -154,7 +176,7 @@ impl Worker {
             }
             let plan = match self.engine {
                 Some(_) => self.plan(),
-                None => Plan::default(),
+                None => Plan { settled: self.stale(), ..Plan::default() },
             };
             if let Some(job) = plan.job {
                 return Next::Background(job);
@@ -190,12 +212,16 @@ impl Worker {
             (settings.machine(), settings.roots())
         };
         let start = &mut self.start;
-        let result = catch_unwind(AssertUnwindSafe(|| start(&machine, &roots)))
+        let load = || {
+            let mut engine = start(&machine, &roots)?;
+            let model = Model { info: engine.info().clone(), methods: engine.methods() };
+            Ok((engine, model))
+        };
+        let result = catch_unwind(AssertUnwindSafe(load))
             .unwrap_or_else(|panic| Err(format!("loading the model failed: {}", panic_message(&*panic))));
         drop(work);
         match result {
-            Ok(mut engine) => {
-                let model = Model { info: engine.info().clone(), methods: engine.methods() };
+            Ok((engine, model)) => {
                 tracing::info!("{} on {}", model.info.name, model.info.execution_provider);
                 shared.set_engine(EngineState::Ready(Arc::new(model)));
                 self.engine = Some(engine);
@@ -204,6 +230,9 @@ impl Worker {
                 shared.set_engine(EngineState::Failed(reason.as_str().into()));
                 shared
                     .show_once(MessageType::ERROR, &format!("linelens: there is no model to ask\n{reason}"));
+                for uri in self.stale() {
+                    publish::publish(&shared, &uri, false);
+                }
             }
         }
         let started = std::mem::take(&mut shared.queue.lock().started);
@@ -211,6 +240,16 @@ impl Worker {
         for waiting in started {
             let _ = waiting.send(status.clone());
         }
+    }
+
+    /// Without a model nothing is known: the documents whose client still shows something.
+    fn stale(&self) -> Vec<Uri> {
+        let documents = &self.shared.documents;
+        let shows = |snapshot: &Arc<Snapshot>| {
+            documents.read(&snapshot.uri, |document| document.published.is_something()) == Some(true)
+        };
+        let stale = documents.snapshots().into_iter().filter(shows);
+        stale.map(|snapshot| snapshot.uri.clone()).collect()
     }
 
     fn plan(&self) -> Plan {
@@ -242,7 +281,8 @@ impl Worker {
             } else {
                 plan.deadline = Some(plan.deadline.map_or(rest_at, |deadline| deadline.min(rest_at)));
             }
-            if rests || cursor_moved {
+            let paused = paused == Some(snapshot.version);
+            if !paused && (rests || cursor_moved) {
                 let cursors = cursors.into_iter().flatten();
                 let under_cursor: Vec<_> =
                     cursors.filter_map(|cursor| snapshot.function_at(cursor).ok()).collect();
@@ -251,7 +291,7 @@ impl Worker {
                     cursor_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
                 }
             }
-            if rests && paused != Some(snapshot.version) && self.scope(&settings) == AnalyzeScope::File {
+            if rests && !paused && self.scope(&settings) == AnalyzeScope::File {
                 let missing = self.missing(&snapshot, snapshot.functions(), &settings);
                 remaining += missing.len();
                 if let Some(function) = missing.into_iter().next() {
@@ -352,7 +392,10 @@ impl Worker {
     }
 
     fn explain(&mut self, job: ExplainJob) {
-        let answer = self.answer(&job);
+        let answer = catch_unwind(AssertUnwindSafe(|| self.answer(&job))).unwrap_or_else(|panic| {
+            self.shared.outbox.log(MessageType::ERROR, format!("panic: {}", panic_message(&*panic)));
+            Err(ExplainFailure::Panicked)
+        });
         self.shared.queue.lock().running = None;
         let uri = job.snapshot.uri.clone();
         let _ = job.answer.send(answer);
@@ -392,7 +435,7 @@ impl Worker {
         if !self.is_cached(&snapshot, &function.function, &job.options) {
             self.shared.send_status(false);
         }
-        let title = format!("linelens: explaining {}", crate::escape::terminal(&asked.function.name));
+        let title = format!("linelens: explaining {}", asked.function.name);
         let cancel = job.cancel.clone();
         let work =
             self.shared.progress.begin(title, job.token.clone(), Some(Arc::new(move || cancel.cancel())));
@@ -512,6 +555,7 @@ fn document_finding(finding: &Finding, snapshot: &Snapshot, model: &Model) -> Do
 fn failure(error: AnalysisError) -> ExplainFailure {
     match error {
         AnalysisError::Cancelled => ExplainFailure::Cancelled,
+        AnalysisError::Explain(ExplainError::Run { .. }) => ExplainFailure::Failed(error.to_string()),
         AnalysisError::Explain(_) => ExplainFailure::Invalid(error.to_string()),
         error => ExplainFailure::Failed(error.to_string()),
     }
@@ -520,4 +564,18 @@ fn failure(error: AnalysisError) -> ExplainFailure {
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_fails_is_no_fault_of_the_request() {
+        let method = Method::default();
+        let run = ExplainError::Run { method, reason: "told to".to_string() };
+        assert!(matches!(failure(AnalysisError::Explain(run)), ExplainFailure::Failed(_)));
+        let layer = ExplainError::NoSuchLayer { method, layers: 1 };
+        assert!(matches!(failure(AnalysisError::Explain(layer)), ExplainFailure::Invalid(_)));
+    }
 }
