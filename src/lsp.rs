@@ -60,7 +60,7 @@ pub fn run(config: Config, problems: Vec<Problem>) -> u8 {
 pub fn start_analyzer() -> StartEngine {
     Box::new(|machine, workspace| match doctor::start(machine, workspace) {
         Ok((_, detector)) => Ok(Box::new(Analyzer::new(detector)) as Box<dyn Engine>),
-        Err(report) => Err(report.to_text()),
+        Err(report) => Err(report.failure()),
     })
 }
 

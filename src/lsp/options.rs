@@ -162,7 +162,7 @@ mod tests {
         let mut store = SettingsStore::new(Config::default());
         store.add_folder(root.clone());
         let top = |store: &SettingsStore| store.settings(Some(Path::new("/project/a.c"))).top_lines;
-        let mut set = |store: &mut SettingsStore, folder: Value| {
+        let set = |store: &mut SettingsStore, folder: Value| {
             let global = json!({"topLines": 7});
             store.set_each(Source::WorkspaceConfiguration, &global, &[(root.clone(), folder)]).len()
         };
