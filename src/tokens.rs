@@ -7,6 +7,7 @@ use tokenizers::models::ModelWrapper;
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
 use tokenizers::{DecoderWrapper, PostProcessorWrapper};
 
+mod hygiene;
 mod normalize;
 mod window;
 
@@ -110,7 +111,10 @@ impl Tokenizer {
 
     fn read(json: &[u8]) -> Result<Tokenizer, TokenizerError> {
         let read_error = |error: tokenizers::Error| TokenizerError::Read(error.to_string());
+        // First, since added tokens are normalized while the file is read.
+        hygiene::check_growth(json)?;
         let mut inner = tokenizers::Tokenizer::from_bytes(json).map_err(read_error)?;
+        hygiene::without_dropout(&mut inner);
 
         let padding = inner.get_padding().map(|padding| padding.pad_token.clone());
         let first_known = |names: &[&str]| names.iter().find_map(|name| inner.token_to_id(name));
@@ -119,8 +123,7 @@ impl Tokenizer {
         let mask_id = first_known(&["<mask>", "[MASK]"]);
 
         inner.with_padding(None).with_truncation(None).map_err(read_error)?;
-        let specials = Specials::probe(&inner)?;
-        inner.with_post_processor(None::<PostProcessorWrapper>);
+        let specials = Specials::probe(&mut inner)?;
         inner.set_encode_special_tokens(true);
         Ok(Tokenizer { inner, specials, pad_id, mask_id })
     }
@@ -209,20 +212,26 @@ impl Tokenizer {
 }
 
 impl Specials {
-    /// Finds the special tokens by encoding a text with and without them.
-    fn probe(tokenizer: &tokenizers::Tokenizer) -> Result<Specials, TokenizerError> {
-        for text in ["int", "a", "0", "the"] {
-            let encode = |specials| {
-                tokenizer.encode(text, specials).map_err(|error| TokenizerError::Read(error.to_string()))
-            };
-            let (code, all) = (encode(false)?, encode(true)?);
+    /// Finds the special tokens by encoding texts with the post-processor, removing it, and encoding them again.
+    fn probe(tokenizer: &mut tokenizers::Tokenizer) -> Result<Specials, TokenizerError> {
+        let encode = |tokenizer: &tokenizers::Tokenizer| {
+            let encodings = ["int", "a", "0", "the"].map(|text| tokenizer.encode(text, true));
+            let encodings: Result<Vec<_>, _> = encodings.into_iter().collect();
+            encodings.map_err(|error| TokenizerError::Read(error.to_string()))
+        };
+        let with = encode(tokenizer)?;
+        tokenizer.with_post_processor(None::<PostProcessorWrapper>);
+        for (all, code) in with.iter().zip(encode(tokenizer)?) {
             let (code, ids) = (code.get_ids(), all.get_ids());
             if code.is_empty() {
                 continue;
             }
-            let first = all.get_special_tokens_mask().iter().position(|special| *special == 0);
+            let mask = all.get_special_tokens_mask();
+            let first = mask.iter().position(|special| *special == 0);
             let rest = first.and_then(|first| ids.get(first..)?.strip_prefix(code));
-            if let (Some(first), Some(after)) = (first, rest) {
+            if let (Some(first), Some(after)) = (first, rest)
+                && mask.iter().rev().take(after.len()).all(|special| *special == 1)
+            {
                 return Ok(Specials { before: ids[..first].to_vec(), after: after.to_vec() });
             }
             return Err(TokenizerError::Unsupported(

@@ -190,19 +190,46 @@ fn a_post_processor_that_repeats_the_text_is_unsupported() {
         "type": "TemplateProcessing", "single": [special, sequence, special, sequence], "pair": [],
         "special_tokens": {"</s>": {"id": "</s>", "ids": [2], "tokens": ["</s>"]}}
     });
-    let tokenizer = from_json(&json);
-    // Either the text comes twice, so that the second one would count as special tokens, or the file is refused.
-    assert!(
-        tokenizer.is_err(),
-        "{:?}",
-        tokenizer.map(|tokenizer| tokenizer.encode(
-            "x",
-            ByteSpan::new(0, 1),
-            Normalize::None,
-            9,
-            LongPolicy::Window
-        ))
-    );
+    for single in [
+        json!([special, sequence, special, sequence]),
+        json!([sequence, special, sequence]),
+        json!([sequence, sequence]),
+    ] {
+        json["post_processor"]["single"] = single.clone();
+        let read = from_json(&json).map(|tokenizer| encode_with(&tokenizer, "xy", Normalize::None));
+        assert!(read.is_err(), "{single:?}: {read:?}");
+    }
+}
+
+#[test]
+fn the_same_text_gives_the_same_tokens_whatever_the_dropout() {
+    let mut json = byte_level_bpe_json();
+    json["model"]["dropout"] = json!(0.5);
+    let dropping = from_json(&json).unwrap();
+    let text = "return int buf; return int buf;";
+    for _ in 0..20 {
+        assert_eq!(encode_with(&dropping, text, Normalize::None), encode(text));
+    }
+}
+
+#[test]
+fn a_normalizer_that_makes_the_text_grow_without_bound_is_refused() {
+    let replace = |content: &str| json!({"type": "Replace", "pattern": {"String": "x"}, "content": content});
+    let with = |normalizer: Value| {
+        let mut json = byte_level_bpe_json();
+        json["normalizer"] = normalizer;
+        json["added_tokens"][4]["content"] = json!("<maxk>");
+        json["added_tokens"][4]["normalized"] = json!(true);
+        from_json(&json)
+    };
+    let doubling = json!({"type": "Sequence", "normalizers": vec![replace("xx"); 60]});
+    for normalizer in
+        [doubling, replace(&"y".repeat(1 << 20)), json!({"type": "Prepend", "prepend": "z".repeat(4000)})]
+    {
+        let error = with(normalizer).unwrap_err();
+        assert!(error.to_string().contains("grow"), "{error}");
+    }
+    assert!(with(json!({"type": "Sequence", "normalizers": [replace("yy"), {"type": "NFKC"}]})).is_ok());
 }
 
 #[test]

@@ -1,0 +1,61 @@
+//! What a `tokenizer.json` may ask for and must not get: chance, and texts that grow without bound.
+
+use super::TokenizerError;
+use tokenizers::models::ModelWrapper;
+use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper};
+
+/// Real normalizers at most triple a text.
+const MOST_GROWTH: usize = 16;
+/// Real normalizers put single characters in place of others.
+const LONGEST_REPLACEMENT: usize = 1024;
+
+/// Dropout makes merges fail by chance in training; here the same text must give the same tokens.
+pub(super) fn without_dropout(tokenizer: &mut tokenizers::Tokenizer) {
+    if let ModelWrapper::BPE(model) = tokenizer.get_model()
+        && model.dropout.is_some()
+    {
+        let mut model = model.clone();
+        model.dropout = None;
+        tokenizer.with_model(ModelWrapper::BPE(model));
+    }
+}
+
+/// Refuses a normalizer that makes a text of all printable ASCII characters grow beyond reason.
+pub(super) fn check_growth(json: &[u8]) -> Result<(), TokenizerError> {
+    #[derive(serde::Deserialize)]
+    struct File {
+        normalizer: Option<NormalizerWrapper>,
+    }
+    // What is wrong with a file that cannot be read is said by the tokenizer itself.
+    let Ok(File { normalizer: Some(normalizer) }) = serde_json::from_slice(json) else { return Ok(()) };
+    let probe: String =
+        ('\t'..='\n').chain(' '..='~').chain("int f() {\n    return 0;\n}\n é".chars()).collect();
+    apply(&normalizer, &mut NormalizedString::from(probe.as_str()), probe.len() * MOST_GROWTH)
+}
+
+/// Part by part, so that growth is noticed while it is small.
+fn apply(
+    normalizer: &NormalizerWrapper,
+    text: &mut NormalizedString,
+    most: usize,
+) -> Result<(), TokenizerError> {
+    let refuse = || {
+        Err(TokenizerError::Unsupported(format!(
+            "the tokenizer's normalizer makes a text grow more than {MOST_GROWTH} times as long; expected one that does not"
+        )))
+    };
+    match normalizer {
+        NormalizerWrapper::Sequence(parts) => {
+            return parts.as_ref().iter().try_for_each(|part| apply(part, text, most));
+        }
+        NormalizerWrapper::Replace(replace) if replace.content.len() > LONGEST_REPLACEMENT => {
+            return refuse();
+        }
+        NormalizerWrapper::Prepend(prepend) if prepend.prepend.len() > LONGEST_REPLACEMENT => {
+            return refuse();
+        }
+        _ => {}
+    }
+    normalizer.normalize(text).map_err(|error| TokenizerError::Read(error.to_string()))?;
+    if text.get().len() > most { refuse() } else { Ok(()) }
+}
