@@ -137,6 +137,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The probability with two decimals, and as many more as it takes to tell it from the threshold.
+    pub fn shown_probability(&self) -> String {
+        shown_probability(self.probability, self.threshold)
+    }
+
     /// The `count` most relevant lines, best first.
     pub fn top_lines(&self, count: usize) -> Vec<LineScore> {
         let mut lines = self.lines.clone();
@@ -144,6 +149,13 @@ impl Finding {
         lines.truncate(count);
         lines
     }
+}
+
+fn shown_probability(probability: f64, threshold: f64) -> String {
+    (2..=6)
+        .map(|decimals| format!("{probability:.decimals$}"))
+        .find(|text| text.parse::<f64>().is_ok_and(|shown| (shown > threshold) == (probability > threshold)))
+        .unwrap_or_else(|| probability.to_string())
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -444,6 +456,14 @@ fn shifted(token: &Token, function: &Function) -> Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_probability_is_never_rounded_across_its_threshold() {
+        assert_eq!(shown_probability(0.934, 0.5), "0.93");
+        assert_eq!(shown_probability(0.5004, 0.5), "0.5004");
+        assert_eq!(shown_probability(0.4999, 0.5), "0.50");
+        assert_eq!(shown_probability(0.5 + 1e-9, 0.5), (0.5 + 1e-9f64).to_string());
+    }
 
     #[test]
     fn the_largest_probability_hides_no_nan() {

@@ -74,7 +74,7 @@ fn a_flagged_function_has_one_diagnostic_on_its_name_until_it_is_closed() {
     assert_eq!(diagnostic["code"], "vulnerable-function");
     let message = diagnostic["message"].as_str().unwrap();
     assert!(
-        message.starts_with("copy looks vulnerable: p 0.94 (threshold 0.50), attention:last points to lines")
+        message.starts_with("copy looks vulnerable: p 0.94 (threshold 0.5), attention:last points to lines")
     );
     let related = diagnostic["relatedInformation"].as_array().unwrap();
     assert_eq!(related.len(), 4);

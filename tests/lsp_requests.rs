@@ -185,7 +185,7 @@ fn hovers_say_what_is_known() {
     let name = client.hover(URI, 2, 5);
     let text = text_of(&name);
     for part in [
-        "copy flagged, p 0.938 (threshold 0.500)",
+        "copy flagged, p 0.94 (threshold 0.5)",
         "model fake\\_\\[model\\] on cpu",
         "method attention:last, profile editor",
         "most relevant lines:",

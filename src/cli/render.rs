@@ -40,17 +40,9 @@ pub(super) fn verdict(document: &Document, finding: &Finding) -> String {
         document.shown(),
         finding.start_line + 1,
         escape::terminal(&finding.function.name),
-        probability(finding.probability, finding.threshold),
+        finding.shown_probability(),
         finding.threshold,
     )
-}
-
-/// Two decimals, and as many more as it takes to tell the probability from the threshold.
-fn probability(probability: f64, threshold: f64) -> String {
-    (2..=6)
-        .map(|decimals| format!("{probability:.decimals$}"))
-        .find(|text| text.parse::<f64>().is_ok_and(|shown| (shown > threshold) == (probability > threshold)))
-        .unwrap_or_else(|| probability.to_string())
 }
 
 fn settings(finding: &Finding, model: &DetectorInfo) -> String {
@@ -135,17 +127,4 @@ fn score_of(finding: &Finding, line: usize) -> Option<&LineScore> {
 fn shown_line(document: &Document, line: usize) -> String {
     let text = document.lines.line_span(line).of(&document.text).unwrap_or_default();
     escape::terminal(text).replace('\t', TAB)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_probability_is_never_rounded_across_its_threshold() {
-        assert_eq!(probability(0.934, 0.5), "0.93");
-        assert_eq!(probability(0.5004, 0.5), "0.5004");
-        assert_eq!(probability(0.4999, 0.5), "0.50");
-        assert_eq!(probability(0.5 + 1e-9, 0.5), (0.5 + 1e-9f64).to_string());
-    }
 }

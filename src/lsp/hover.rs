@@ -34,10 +34,10 @@ pub(crate) fn function(finding: &Finding, model: &Model, top: usize, style: Styl
     let info = &model.info;
     let mut lines = vec![
         format!(
-            "{}: {} {verdict}, p {:.3} (threshold {:.3})",
+            "{}: {} {verdict}, p {} (threshold {})",
             style.strong("linelens"),
             style.text(&finding.function.name),
-            finding.probability,
+            finding.shown_probability(),
             finding.threshold
         ),
         format!("model {} on {}", style.text(&info.name), style.text(&info.execution_provider)),

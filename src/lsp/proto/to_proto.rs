@@ -86,9 +86,8 @@ pub(crate) fn diagnostics(
 
 fn message(finding: &Finding, top: &[LineScore]) -> String {
     let name = escape::terminal(&finding.function.name);
-    let probability = finding.probability;
-    let mut message =
-        format!("{name} looks vulnerable: p {probability:.2} (threshold {:.2})", finding.threshold);
+    let probability = finding.shown_probability();
+    let mut message = format!("{name} looks vulnerable: p {probability} (threshold {})", finding.threshold);
     if !top.is_empty() {
         let lines: Vec<String> = top.iter().map(|line| (line.line + 1).to_string()).collect();
         let noun = if lines.len() == 1 { "line" } else { "lines" };
