@@ -367,3 +367,39 @@ fn latency_of_edits_and_hovers_while_a_model_runs() {
     assert!(p99 < Duration::from_millis(50), "p99 {p99:?}");
     client.finish();
 }
+
+#[test]
+fn findings_of_many_functions_are_not_sent_over_and_over() {
+    const FUNCTIONS: usize = 2000;
+    let (mut client, knobs) = start();
+    knobs.delay(1);
+    client.ignore("linelens/relevance");
+    let unit: String =
+        (0..FUNCTIONS).map(|i| format!("void f{i}(char *a, char *b) {{ strcpy(a, b); }}\n")).collect();
+    client.open(URI, &unit);
+    client.settle();
+    let published = client.take("textDocument/publishDiagnostics");
+    let counts: Vec<usize> =
+        published.iter().map(|published| published["diagnostics"].as_array().unwrap().len()).collect();
+    assert_eq!(counts.last(), Some(&FUNCTIONS), "{counts:?}");
+    assert!(counts.iter().sum::<usize>() <= 6 * FUNCTIONS, "{counts:?}");
+    client.finish();
+}
+
+#[test]
+fn a_text_that_takes_long_to_parse_holds_no_handler_up() {
+    let (mut client, _) = start();
+    for ignored in ["textDocument/publishDiagnostics", "linelens/relevance", "window/logMessage"] {
+        client.ignore(ignored);
+    }
+    client.open(URI, &"int f(void){ \"".repeat(250_000 / 14));
+    client.command("linelens.barrier", json!([])).unwrap_err();
+    let begun = Instant::now();
+    for version in 2..32 {
+        client.change(URI, version, insert(0, 0, "x"));
+        client.hover(URI, 0, 5);
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(4), "30 edits took {took:?}");
+    client.finish();
+}

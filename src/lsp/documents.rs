@@ -7,14 +7,20 @@ use crate::text::{ByteSpan, LineIndex, PositionEncoding};
 use dashmap::{DashMap, Entry};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tower_lsp::ls_types::{Diagnostic, TextDocumentContentChangeEvent, TextDocumentItem, Uri};
 
 /// A text up to this size is parsed when it changes; a larger one when somebody needs its functions.
 const EAGER_BYTES: usize = 256 * 1024;
 /// With more changes at once than this, parsing afresh is cheaper.
 const EAGER_CHANGES: usize = 16;
+
+/// A text of which parsing took longer is left to the worker until it is quick again.
+const EAGER_TIME: Duration = Duration::from_millis(30);
+/// A text up to this size is parsed quickly, whatever the clock says of a busy machine.
+const SMALL_BYTES: usize = 16 * 1024;
 
 /// One version of a document.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub(crate) struct Snapshot {
     pub(crate) lines: LineIndex,
     tree: OnceLock<SyntaxTree>,
     functions: OnceLock<Vec<LocatedFunction>>,
+    /// Whether parsing took long; before the text is parsed, whether it did for the version before.
+    slow: AtomicBool,
 }
 
 /// A function and the identity of its text.
@@ -62,6 +70,7 @@ impl Snapshot {
             text: item.text.into(),
             tree: OnceLock::new(),
             functions: OnceLock::new(),
+            slow: AtomicBool::new(false),
         };
         if snapshot.text.len() <= EAGER_BYTES {
             snapshot.tree();
@@ -71,7 +80,16 @@ impl Snapshot {
 
     /// Parses the text, where that has not been done.
     pub(crate) fn tree(&self) -> &SyntaxTree {
-        self.tree.get_or_init(|| SyntaxTree::parse(&self.text, self.language))
+        self.tree.get_or_init(|| {
+            let begun = Instant::now();
+            let tree = SyntaxTree::parse(&self.text, self.language);
+            self.slow.store(is_slow(&self.text, begun), Ordering::Relaxed);
+            tree
+        })
+    }
+
+    fn is_eager(&self) -> bool {
+        self.text.len() <= EAGER_BYTES && !self.slow.load(Ordering::Relaxed)
     }
 
     /// All functions; may parse a large text, so not for handlers.
@@ -87,9 +105,9 @@ impl Snapshot {
         Ok(self.located(self.tree().function_at(&self.text, offset)?))
     }
 
-    /// The function at an offset, where finding it is quick; `None` where a large text is not parsed yet.
+    /// The function at an offset, where finding it is quick; `None` where a text that takes long is not parsed yet.
     pub(crate) fn function_at_now(&self, offset: usize) -> Option<Result<LocatedFunction, NoFunction>> {
-        (self.tree.get().is_some() || self.text.len() <= EAGER_BYTES).then(|| self.function_at(offset))
+        (self.tree.get().is_some() || self.is_eager()).then(|| self.function_at(offset))
     }
 
     fn located(&self, function: Function) -> LocatedFunction {
@@ -106,7 +124,8 @@ impl Snapshot {
     ) -> (Snapshot, Vec<Edit>) {
         let mut text = Arc::clone(&self.text);
         let mut lines = self.lines.clone();
-        let mut tree = self.tree.get().filter(|_| changes.len() <= EAGER_CHANGES).cloned();
+        let mut slow = self.slow.load(Ordering::Relaxed);
+        let mut tree = self.tree.get().filter(|_| changes.len() <= EAGER_CHANGES && !slow).cloned();
         let mut edits = Vec::with_capacity(changes.len());
         for change in changes {
             let (edit, new_text) = match change.range {
@@ -117,9 +136,11 @@ impl Snapshot {
                 }
                 None => replace_all(&text, change.text),
             };
+            let begun = Instant::now();
             tree = tree
-                .filter(|_| new_text.len() <= EAGER_BYTES)
+                .filter(|_| new_text.len() <= EAGER_BYTES && !slow)
                 .map(|tree| tree.edited(&text, &new_text, edit));
+            slow |= is_slow(&new_text, begun);
             lines = LineIndex::new(&new_text);
             text = new_text.into();
             edits.push(edit);
@@ -132,9 +153,14 @@ impl Snapshot {
             lines,
             tree: tree.map_or_else(OnceLock::new, OnceLock::from),
             functions: OnceLock::new(),
+            slow: AtomicBool::new(slow),
         };
         (snapshot, edits)
     }
+}
+
+fn is_slow(text: &str, begun: Instant) -> bool {
+    text.len() > SMALL_BYTES && begun.elapsed() > EAGER_TIME
 }
 
 fn splice(text: &str, start: usize, old_end: usize, inserted: &str) -> (Edit, String) {

@@ -1,56 +1,119 @@
 //! Messages to the client, in order. Anybody may post, from any thread and without waiting; one task sends.
 
-use crate::lsp::documents::Documents;
+use crate::lsp::documents::{Documents, Snapshot};
 use crate::lsp::proto::ext::{Relevance, RelevanceParams, Status, StatusParams};
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tower_lsp::Client;
 use tower_lsp::ls_types::{Diagnostic, MessageType, Uri};
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Outbox {
-    messages: mpsc::UnboundedSender<Message>,
+    queue: Arc<Queue>,
 }
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.queue.closed.store(true, Ordering::SeqCst);
+        self.queue.posted.notify_one();
+    }
+}
+
+/// What is not sent yet. A client that does not read keeps it waiting, so a newer message takes the place of an older
+/// one that it makes pointless.
+#[derive(Debug, Default)]
+struct Queue {
+    messages: Mutex<VecDeque<Message>>,
+    posted: Notify,
+    /// Nobody posts any more.
+    closed: AtomicBool,
+}
+
+/// With more than this waiting, the oldest of the others is given up.
+const MAX_WORDS: usize = 1000;
 
 #[derive(Debug)]
 enum Message {
-    Diagnostics { uri: Uri, diagnostics: Vec<Diagnostic>, version: Option<i32> },
-    Relevance(RelevanceParams, Currency),
+    /// Without a snapshot: the document is closed.
+    Diagnostics {
+        uri: Uri,
+        diagnostics: Vec<Diagnostic>,
+        snapshot: Option<Arc<Snapshot>>,
+    },
+    Relevance {
+        params: RelevanceParams,
+        snapshot: Option<Arc<Snapshot>>,
+    },
     Status(StatusParams),
     Show(MessageType, String),
     Log(MessageType, String),
     RefreshDiagnostics,
 }
 
-/// Whether a message is about a version that the client must still show.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Currency {
-    Current,
-    Closed,
+impl Message {
+    /// Whether nothing is lost without the older message.
+    fn supersedes(&self, older: &Message) -> bool {
+        match (self, older) {
+            (Message::Diagnostics { uri, .. }, Message::Diagnostics { uri: old, .. }) => uri == old,
+            (Message::Relevance { params, .. }, Message::Relevance { params: old, .. }) => {
+                params.text_document.uri == old.text_document.uri
+            }
+            (Message::RefreshDiagnostics, Message::RefreshDiagnostics) => true,
+            _ => false,
+        }
+    }
+
+    fn is_words(&self) -> bool {
+        matches!(self, Message::Show(..) | Message::Log(..))
+    }
+}
+
+impl Queue {
+    fn post(&self, message: Message) {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.retain(|older| !message.supersedes(older));
+        if message.is_words() && messages.len() >= MAX_WORDS {
+            let oldest = messages.iter().position(Message::is_words);
+            oldest.and_then(|oldest| messages.remove(oldest));
+        }
+        messages.push_back(message);
+        drop(messages);
+        self.posted.notify_one();
+    }
+
+    fn take(&self) -> Option<Message> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
 }
 
 impl Outbox {
     /// Must be called inside a tokio runtime.
     pub(crate) fn new(client: Client, documents: Arc<Documents>) -> Outbox {
-        let (messages, inbox) = mpsc::unbounded_channel();
-        tokio::spawn(deliver(inbox, client, documents));
-        Outbox { messages }
+        let queue = Arc::new(Queue::default());
+        tokio::spawn(deliver(Arc::clone(&queue), client, documents));
+        Outbox { queue }
     }
 
-    /// Without a version: the document is closed.
-    pub(crate) fn diagnostics(&self, uri: Uri, diagnostics: Vec<Diagnostic>, version: Option<i32>) {
-        self.post(Message::Diagnostics { uri, diagnostics, version });
+    /// Without a snapshot: the document is closed.
+    pub(crate) fn diagnostics(
+        &self,
+        uri: Uri,
+        diagnostics: Vec<Diagnostic>,
+        snapshot: Option<Arc<Snapshot>>,
+    ) {
+        self.post(Message::Diagnostics { uri, diagnostics, snapshot });
     }
 
-    pub(crate) fn relevance(&self, params: RelevanceParams) {
-        self.post(Message::Relevance(params, Currency::Current));
+    pub(crate) fn relevance(&self, params: RelevanceParams, snapshot: Arc<Snapshot>) {
+        self.post(Message::Relevance { params, snapshot: Some(snapshot) });
     }
 
     /// The last word about a document that is closed.
     pub(crate) fn clear_relevance(&self, params: RelevanceParams) {
-        self.post(Message::Relevance(params, Currency::Closed));
+        self.post(Message::Relevance { params, snapshot: None });
     }
 
     pub(crate) fn status(&self, params: StatusParams) {
@@ -69,9 +132,8 @@ impl Outbox {
         self.post(Message::RefreshDiagnostics);
     }
 
-    /// Fails only when the server has ended, and then nobody listens.
     fn post(&self, message: Message) {
-        let _ = self.messages.send(message);
+        self.queue.post(message);
     }
 }
 
@@ -86,20 +148,32 @@ pub(crate) fn shown(text: &str) -> String {
     escaped(text).replace("](", "] (")
 }
 
-async fn deliver(mut inbox: mpsc::UnboundedReceiver<Message>, client: Client, documents: Arc<Documents>) {
+async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
     let refreshing = Arc::new(AtomicBool::new(false));
-    let is_current =
-        |uri: &Uri, version: i32| documents.read(uri, |document| document.snapshot.version) == Some(version);
-    while let Some(message) = inbox.recv().await {
-        match message {
-            // An edit that came meanwhile makes a message stale; what follows from the edit is posted later.
-            Message::Diagnostics { uri, version: Some(version), .. } if !is_current(&uri, version) => {}
-            Message::Relevance(params, Currency::Current)
-                if !is_current(&params.text_document.uri, params.text_document.version) => {}
-            Message::Diagnostics { uri, diagnostics, version } => {
-                client.publish_diagnostics(uri, diagnostics, version).await;
+    loop {
+        let closed = queue.closed.load(Ordering::SeqCst);
+        let Some(message) = queue.take() else {
+            if closed {
+                return;
             }
-            Message::Relevance(params, _) => client.send_notification::<Relevance>(params).await,
+            queue.posted.notified().await;
+            continue;
+        };
+        match message {
+            Message::Diagnostics { uri, diagnostics, snapshot } => {
+                if let Some(version) = currency(&documents, &uri, snapshot.as_ref(), diagnostics.is_empty()) {
+                    client.publish_diagnostics(uri, diagnostics, version).await;
+                }
+            }
+            Message::Relevance { mut params, snapshot } => {
+                let uri = &params.text_document.uri;
+                if let Some(version) =
+                    currency(&documents, uri, snapshot.as_ref(), params.functions.is_empty())
+                {
+                    params.text_document.version = version.unwrap_or(params.text_document.version);
+                    client.send_notification::<Relevance>(params).await;
+                }
+            }
             Message::Status(params) => client.send_notification::<Status>(params).await,
             Message::Show(kind, message) => client.show_message(kind, message).await,
             Message::Log(kind, message) => client.log_message(kind, message).await,
@@ -110,6 +184,20 @@ async fn deliver(mut inbox: mpsc::UnboundedReceiver<Message>, client: Client, do
             }
         }
     }
+}
+
+/// The version under which a message is sent; outer `None` where an edit made it stale: what follows from the edit is
+/// posted later. What takes something back is never stale.
+fn currency(
+    documents: &Documents,
+    uri: &Uri,
+    snapshot: Option<&Arc<Snapshot>>,
+    is_empty: bool,
+) -> Option<Option<i32>> {
+    let Some(snapshot) = snapshot else { return Some(None) };
+    let current = documents.snapshot(uri);
+    let is_current = current.as_ref().is_some_and(|current| Arc::ptr_eq(current, snapshot));
+    (is_current || is_empty).then(|| current.map(|current| current.version))
 }
 
 /// Changes that follow each other closely need one refresh.
@@ -126,6 +214,20 @@ async fn refresh(client: Client, refreshing: Arc<AtomicBool>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_waits_does_not_grow() {
+        let queue = Queue::default();
+        let uris: [Uri; 2] = ["file:///a.c", "file:///b.c"].map(|uri| uri.parse().expect("a URI"));
+        for round in 0..5000 {
+            for uri in uris.clone() {
+                queue.post(Message::Diagnostics { uri, diagnostics: Vec::new(), snapshot: None });
+            }
+            queue.post(Message::RefreshDiagnostics);
+            queue.post(Message::Log(MessageType::INFO, round.to_string()));
+        }
+        assert!(queue.messages.lock().expect("a lock").len() <= MAX_WORDS + 3);
+    }
 
     #[test]
     fn messages_steer_nothing_and_link_nowhere() {

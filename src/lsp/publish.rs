@@ -78,8 +78,9 @@ impl View {
 
 /// Tells the client what changed. While work is going on (`partial`), only what adds to what it shows: a finding that
 /// is being computed anew must not vanish for a moment.
-pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) {
-    let Some(view) = view(shared, uri) else { return };
+/// Returns how many findings the document has.
+pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
+    let Some(view) = view(shared, uri) else { return 0 };
     let facts = shared.facts();
     let diagnostics = view.diagnostics(facts);
     let marks = view.relevance_marks(view.settings.options);
@@ -90,7 +91,7 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) {
     };
     shared.documents.update(uri, |document| {
         let published = &mut document.published;
-        if document.snapshot.version != version
+        if !Arc::ptr_eq(&document.snapshot, &view.snapshot)
             || partial
                 && (diagnostics.len() < published.diagnostics.len()
                     || marks.len() < published.relevance.len())
@@ -107,18 +108,19 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) {
                 shared.outbox.refresh_diagnostics();
             }
         } else if !same {
-            shared.outbox.diagnostics(uri.clone(), diagnostics.clone(), Some(version));
+            shared.outbox.diagnostics(uri.clone(), diagnostics.clone(), Some(Arc::clone(&view.snapshot)));
         }
         published.version = version;
         published.diagnostics = diagnostics;
         let same =
             marks == published.relevance && (version == published.relevance_version || marks.is_empty());
         if facts.relevance && !same && (model.is_some() || marks.is_empty()) {
-            shared.outbox.relevance(view.relevance(model.as_deref()));
+            shared.outbox.relevance(view.relevance(model.as_deref()), Arc::clone(&view.snapshot));
             published.relevance = marks;
             published.relevance_version = version;
         }
     });
+    view.findings.len()
 }
 
 /// The answer to a pull.

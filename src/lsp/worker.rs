@@ -70,13 +70,18 @@ const QUICK: Duration = Duration::from_millis(50);
 /// This many runs tell how quick a detector is; one that takes this long tells at once.
 const PROBES: usize = 3;
 const SLOW: Duration = Duration::from_millis(150);
-/// Findings of a long piece of background work are shown this often.
+/// Findings of a long piece of background work are shown this often, and less often the more there are, since they
+/// are all sent each time.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
+const PUBLISH_INTERVAL_PER_FINDING: Duration = Duration::from_millis(2);
+/// At most one part in so many of the time goes into showing findings.
+const PUBLISH_SHARE: u32 = 20;
 
 pub(crate) fn spawn(shared: Arc<Shared>, start: StartEngine) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("linelens-worker".to_string()).spawn(move || {
         let ended = Arc::clone(&shared);
-        let worker = Worker { shared, start, engine: None, probes: Vec::new(), batch: None, published: None };
+        let worker =
+            Worker { shared, start, engine: None, probes: Vec::new(), batch: None, publish_at: None };
         if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
             tracing::error!("the worker ended by a panic");
             ended.set_engine(EngineState::Failed("an internal error; the log says more".into()));
@@ -92,7 +97,8 @@ struct Worker {
     /// How long the first runs took.
     probes: Vec<Duration>,
     batch: Option<Batch>,
-    published: Option<Instant>,
+    /// When findings of the background work are shown next.
+    publish_at: Option<Instant>,
 }
 
 /// Background work without a pause, shown as one progress.
@@ -286,15 +292,15 @@ impl Worker {
                 let cursors = cursors.into_iter().flatten();
                 let under_cursor: Vec<_> =
                     cursors.filter_map(|cursor| snapshot.function_at(cursor).ok()).collect();
-                if let Some(function) = self.missing(&snapshot, &under_cursor, &settings).into_iter().next() {
+                if let Some(function) = self.missing(&snapshot, &under_cursor, &settings).0 {
                     remaining += 1;
                     cursor_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
                 }
             }
             if rests && !paused && self.scope(&settings) == AnalyzeScope::File {
-                let missing = self.missing(&snapshot, snapshot.functions(), &settings);
-                remaining += missing.len();
-                if let Some(function) = missing.into_iter().next() {
+                let (first, count) = self.missing(&snapshot, snapshot.functions(), &settings);
+                remaining += count;
+                if let Some(function) = first {
                     file_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
                 }
             }
@@ -308,16 +314,19 @@ impl Worker {
         plan
     }
 
-    /// The functions about which nothing is known under the present settings.
+    /// The first of the functions about which nothing is known under the present settings, and their number.
     fn missing(
         &self,
         snapshot: &Snapshot,
         functions: &[LocatedFunction],
         settings: &Settings,
-    ) -> Vec<LocatedFunction> {
+    ) -> (Option<LocatedFunction>, usize) {
         let is_missing = |document: &super::documents::Document| {
             let unknown = |f: &&LocatedFunction| document.outcome(f.key, &settings.options).is_none();
-            functions.iter().filter(unknown).cloned().collect()
+            let mut missing = functions.iter().filter(unknown);
+            let first = missing.next().cloned();
+            let count = usize::from(first.is_some()) + missing.count();
+            (first, count)
         };
         self.shared.documents.read(&snapshot.uri, is_missing).unwrap_or_default()
     }
@@ -369,10 +378,12 @@ impl Worker {
         self.shared.documents.update(&snapshot.uri, |document| {
             document.known.insert(function.key, Known { options, outcome });
         });
-        let recently = self.published.is_some_and(|published| published.elapsed() < PUBLISH_INTERVAL);
-        if !recently {
-            self.published = Some(Instant::now());
-            publish::publish(&self.shared, &snapshot.uri, true);
+        let now = Instant::now();
+        if self.publish_at.is_none_or(|at| at <= now) {
+            let findings = publish::publish(&self.shared, &snapshot.uri, true);
+            let pause = PUBLISH_INTERVAL_PER_FINDING * u32::try_from(findings).unwrap_or(u32::MAX);
+            let pause = pause.max(now.elapsed() * PUBLISH_SHARE).max(PUBLISH_INTERVAL);
+            self.publish_at = Some(Instant::now() + pause);
         }
     }
 
