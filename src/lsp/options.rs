@@ -1,16 +1,11 @@
 //! Settings of each workspace folder, from all their sources.
 
-use crate::config::{Config, Machine, Problem, Settings, Source};
+use crate::config::{Config, Machine, Problem, Settings, Source, WORKSPACE_FILE, read_settings_file};
 use crate::explain::Method;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-
-/// The name of a workspace's own configuration file.
-pub(crate) const WORKSPACE_FILE: &str = "linelens.toml";
-/// A larger file is none of ours.
-const MAX_BYTES: u64 = 1024 * 1024;
 
 /// All settings. The base holds for documents outside every folder.
 #[derive(Debug)]
@@ -139,15 +134,7 @@ pub(crate) fn read_stamp(root: &Path) -> Option<SystemTime> {
 pub(crate) fn read_file(root: PathBuf) -> WorkspaceFile {
     let path = root.join(WORKSPACE_FILE);
     let stamp = read_stamp(&root);
-    let text = match std::fs::metadata(&path) {
-        Ok(metadata) if !metadata.is_file() => Err(format!("{} is not a file", path.display())),
-        Ok(metadata) if metadata.len() > MAX_BYTES => Err(format!("{} is too large", path.display())),
-        Ok(_) => std::fs::read_to_string(&path)
-            .map(Some)
-            .map_err(|error| format!("{} cannot be read: {error}", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
-    };
+    let text = read_settings_file(&path);
     WorkspaceFile { root, stamp, text }
 }
 

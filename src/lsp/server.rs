@@ -2,12 +2,13 @@
 //! `await`, since handlers run concurrently.
 
 use crate::analysis::Finding;
+use crate::config::WORKSPACE_FILE;
 use crate::config::{Problem, Source};
 use crate::detector::Cancellation;
 use crate::explain::Method;
 use crate::lsp::documents::{Outcome, Snapshot, moved};
 use crate::lsp::hover::{self, Style};
-use crate::lsp::options::{self, WORKSPACE_FILE};
+use crate::lsp::options;
 use crate::lsp::parent::ParentWatch;
 use crate::lsp::proto::capabilities::{self, ClientFacts};
 use crate::lsp::proto::ext::{

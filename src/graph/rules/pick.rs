@@ -41,7 +41,8 @@ pub(super) fn gather(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<S
         _ => pass.emit_with("Concat", &parts, vec![int_attribute("axis", 0)]),
     };
     let rows = pass.emit("Reshape", &[&adjoint, &rows]);
-    Ok(vec![(0, put_rows(pass, x, &rows, &flat, axis, rank))])
+    let zeros = pass.zeros(x);
+    Ok(vec![(0, put_rows(pass, &zeros, &rows, &flat, axis, rank))])
 }
 
 /// Elements `from..to` of a shape.
@@ -83,18 +84,17 @@ fn put_one(
     Ok(pass.mul(&adjoint, &mask))
 }
 
-/// Adds `rows` into zeros of the shape of `x`, at `indices` along `axis`.
-fn put_rows(pass: &mut Pass<'_>, x: &str, rows: &str, indices: &str, axis: usize, rank: usize) -> String {
-    let zeros = pass.zeros(x);
+/// Adds `rows` into `zeros`, at `indices` along `axis`.
+fn put_rows(pass: &mut Pass<'_>, zeros: &str, rows: &str, indices: &str, axis: usize, rank: usize) -> String {
     let last = pass.integers(&[-1]);
     let indices = pass.emit("Unsqueeze", &[indices, &last]);
     if axis == 0 {
-        return scatter_nd(pass, &zeros, &indices, rows);
+        return scatter_nd(pass, zeros, &indices, rows);
     }
     // Exchanging two axes is its own inverse.
     let mut order: Vec<i64> = (0..rank as i64).collect();
     order.swap(0, axis);
-    let (zeros, rows) = (pass.permuted(&zeros, &order), pass.permuted(rows, &order));
+    let (zeros, rows) = (pass.permuted(zeros, &order), pass.permuted(rows, &order));
     let scattered = scatter_nd(pass, &zeros, &indices, &rows);
     pass.permuted(&scattered, &order)
 }
@@ -179,30 +179,12 @@ pub(super) fn slice(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<St
     }
     let mut adjoint = result(adjoints);
     for (before, kept, axis) in steps.into_iter().rev() {
-        adjoint = put_rows_like(pass, &before, x, &adjoint, &kept, axis, rank);
+        // Made by the pass itself, so only `x` tells its type.
+        let (shape, zero) = (pass.emit("Shape", &[&before]), pass.scalar(0.0, x));
+        let zeros = pass.emit("Expand", &[&zero, &shape]);
+        adjoint = put_rows(pass, &zeros, &adjoint, &kept, axis, rank);
     }
     Ok(vec![(0, adjoint)])
-}
-
-/// [`put_rows`] into a tensor that the pass itself made, of the type of `typed`.
-fn put_rows_like(
-    pass: &mut Pass<'_>,
-    tensor: &str,
-    typed: &str,
-    rows: &str,
-    indices: &str,
-    axis: usize,
-    rank: usize,
-) -> String {
-    let (shape, zero) = (pass.emit("Shape", &[tensor]), pass.scalar(0.0, typed));
-    let zeros = pass.emit("Expand", &[&zero, &shape]);
-    let last = pass.integers(&[-1]);
-    let indices = pass.emit("Unsqueeze", &[indices, &last]);
-    let mut order: Vec<i64> = (0..rank as i64).collect();
-    order.swap(0, axis);
-    let (zeros, rows) = (pass.permuted(&zeros, &order), pass.permuted(rows, &order));
-    let scattered = scatter_nd(pass, &zeros, &indices, &rows);
-    pass.permuted(&scattered, &order)
 }
 
 fn same_type(pass: &mut Pass<'_>, tensor: &str, like: &str) -> String {
