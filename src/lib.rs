@@ -10,6 +10,7 @@
 //!  → Detection {probability, attention}  detector::Detector::detect
 //!  → TokenRelevance                      explain::explain
 //!  → LineScores in 0..1                  lines::aggregate
+//!  → Option<Alignment>                   alignment::align (only with ground truth)
 //!  → Finding (plain data)                analysis::Analyzer::analyze
 //!  → diagnostics | relevance | hover | terminal | JSON
 //! ```
@@ -32,7 +33,13 @@ pub mod explain;
 
 pub mod lines;
 
+pub mod annotations;
+
+pub mod alignment;
+
 pub mod analysis;
+
+pub mod evaluation;
 
 pub mod doctor;
 

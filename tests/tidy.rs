@@ -21,7 +21,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("detector", &["text", "tokens", "graph"]),
     ("explain", &["tokens", "graph", "detector"]),
     ("lines", &["text", "tokens"]),
-    ("analysis", &["text", "syntax", "tokens", "graph", "detector", "explain", "lines"]),
+    ("annotations", &["text", "syntax"]),
+    ("alignment", &["lines"]),
+    (
+        "analysis",
+        &["text", "syntax", "tokens", "graph", "detector", "explain", "lines", "annotations", "alignment"],
+    ),
+    (
+        "evaluation",
+        &["text", "syntax", "tokens", "detector", "explain", "lines", "annotations", "alignment", "analysis"],
+    ),
     ("config", &["tokens", "detector", "explain", "analysis"]),
     ("doctor", &["escape", "tokens", "detector", "explain", "config"]),
     ("cli", &[EVERYTHING_BELOW]),
@@ -46,7 +55,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("dashmap", &["lsp"]),
     ("tokio", &["lsp", "cli"]),
     ("clap", &["cli"]),
-    ("serde", &["detector", "config", "cli", "lsp"]),
+    ("serde", &["detector", "annotations", "config", "cli", "lsp"]),
     ("std::fs", &["detector", "annotations", "config", "doctor", "cli", "lsp"]),
     ("std::env", &["detector", "annotations", "config", "doctor", "cli", "lsp", "main.rs"]),
     ("std::process", &["detector", "annotations", "config", "doctor", "cli", "lsp", "main.rs"]),
@@ -55,9 +64,10 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tokio::net", &[]),
 ];
 
-/// Views own their formats; domain types have none. The detector reads files, it writes none.
-const MAY_SERIALIZE: &[&str] = &["config", "cli", "lsp"];
-const MAY_DESERIALIZE: &[&str] = &["config", "cli", "lsp", "detector"];
+/// Views own their formats; domain types have none. The detector reads files, it writes none; ground truth is a file
+/// format, whose own types are serialized.
+const MAY_SERIALIZE: &[&str] = &["annotations", "config", "cli", "lsp"];
+const MAY_DESERIALIZE: &[&str] = &["annotations", "config", "cli", "lsp", "detector"];
 const MAY_PRINT: &[&str] = &["cli", "main.rs"];
 const MAX_LINES: usize = 800;
 /// What a reader sees of the README before scrolling, roughly.

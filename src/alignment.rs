@@ -1,0 +1,1 @@
+//! How far the lines that drove a prediction are the lines that are really vulnerable.

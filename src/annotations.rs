@@ -1,0 +1,105 @@
+//! Ground truth: which functions are vulnerable, on which lines, and who says so.
+//!
+//! Lines are counted from 0 here, in files as their formats say.
+
+/// What an annotator says of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Label {
+    Vulnerable,
+    Benign,
+    Unsure,
+}
+
+/// What an annotator says of a line; only flaw lines are ground truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LineLabel {
+    Flaw,
+    Unsure,
+}
+
+/// A labelled line of a function. Its text and its neighbours' are what a moved line is found by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelledLine {
+    /// 0-based line of the function.
+    pub line: usize,
+    pub text: String,
+    pub before: Option<String>,
+    pub after: Option<String>,
+    pub label: LineLabel,
+}
+
+/// Which side of a fix a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    Before,
+    After,
+}
+
+/// A function and its fix share an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub id: String,
+    pub role: Role,
+}
+
+/// Where a record was imported from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatasetRow {
+    pub name: String,
+    /// The row's number or id there.
+    pub row: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Provenance {
+    Manual,
+    Diff,
+    Imported,
+}
+
+/// What one annotator says of one function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Relative URI of the file.
+    pub file: Option<String>,
+    pub function: Option<String>,
+    /// First and last 0-based line of the function in its file.
+    pub range: Option<(usize, usize)>,
+    /// SHA-256 of the function's text, hex.
+    pub body_sha256: Option<String>,
+    /// SHA-256 of the function's text without whitespace, hex.
+    pub body_sha256_ws: Option<String>,
+    pub label: Label,
+    pub lines: Vec<LabelledLine>,
+    pub cwe: Vec<String>,
+    pub cve: Vec<String>,
+    pub pair: Option<Pair>,
+    pub dataset: Option<DatasetRow>,
+    pub annotator: Option<String>,
+    /// RFC 3339.
+    pub time: Option<String>,
+    pub source: Option<Provenance>,
+    pub note: Option<String>,
+}
+
+impl Record {
+    /// The 0-based lines of the function that are ground truth.
+    pub fn flaw_lines(&self) -> impl Iterator<Item = usize> {
+        self.lines.iter().filter(|line| line.label == LineLabel::Flaw).map(|line| line.line)
+    }
+}
+
+/// One function of a dataset, its text included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// 1-based row (line of JSON Lines, record of CSV) of the file it came from.
+    pub row: usize,
+    pub id: Option<String>,
+    /// The function's text.
+    pub code: String,
+    pub record: Record,
+    /// The part of the dataset it belongs to, e.g. the collection it was taken from.
+    pub collection: Option<String>,
+    pub project: Option<String>,
+    pub commit: Option<String>,
+}
