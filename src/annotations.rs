@@ -6,10 +6,12 @@
 //! applies to a workspace, [`matching`] says which record belongs to which function of an open file, [`editing`] writes
 //! what a person marks, [`policy`] and [`agreement`] compare what several people say.
 
+pub mod agreement;
 pub mod dataset;
 pub mod diff;
 pub mod function;
 pub mod native;
+pub mod policy;
 pub mod problem;
 pub mod uri;
 

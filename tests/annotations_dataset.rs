@@ -60,7 +60,7 @@ fn assert_is_pair(before: &Sample, after: &Sample) {
     let (a, b) = (before.record.pair.as_ref().unwrap(), after.record.pair.as_ref().unwrap());
     assert_eq!((a.role, b.role), (Role::Before, Role::After));
     assert_eq!(a.id, b.id);
-    assert_eq!(lines(after), []);
+    assert!(lines(after).is_empty());
 }
 
 #[test]

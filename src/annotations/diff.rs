@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn deleted_and_replaced_lines_are_flaws_and_inserted_ones_are_not() {
         assert_eq!(flaws("f() {\n  a;\n  b;\n  c;\n}", "f() {\n  a;\n  B;\n}"), [2, 3]);
-        assert_eq!(flaws("f() {\n  a;\n}", "f() {\n  check;\n  a;\n}"), []);
+        assert!(flaws("f() {\n  a;\n}", "f() {\n  check;\n  a;\n}").is_empty());
         assert_eq!(flaws("f() {\r\n  a;\r\n  b;\r\n}", "f() {\n  a;\n}"), [2], "line ends do not count");
     }
 
