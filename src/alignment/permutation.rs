@@ -54,7 +54,7 @@ fn integral(f: impl Fn(f64) -> f64) -> f64 {
         let inner = (-t).exp();
         let s = (t - inner).exp();
         // Below, s and with it the term vanish; above, f does.
-        if s < 1e-30 || s > 800.0 { 0.0 } else { f(s) * s * (1.0 + inner) }
+        if (1e-30..=800.0).contains(&s) { f(s) * s * (1.0 + inner) } else { 0.0 }
     };
     (-NODES..=NODES).map(term).sum::<f64>() * STEP
 }
