@@ -217,7 +217,7 @@ fn a_finding_has_the_units_and_their_lines() {
         let expected = [expected, vec![(5, "return"), (5, "n;"), (6, "}")]].concat();
         assert_eq!(texts, expected, "{method}");
         assert_eq!(finding.lines.iter().map(|line| line.line).collect::<Vec<_>>(), [0, 1, 2, 3, 5, 6]);
-        assert!(finding.lines.iter().any(|line| line.score > 0.999_999), "{finding:?}");
+        assert!(finding.lines.iter().any(|line| line.score > 0.999), "{finding:?}");
         let flawed = truth(&finding.units, [" n ; "]);
         let flawed: Vec<usize> = (0..flawed.len()).filter(|unit| flawed[*unit]).collect();
         assert_eq!(flawed, [7, 11, 13], "all three that read n;");
