@@ -10,6 +10,7 @@ pub mod agreement;
 pub mod dataset;
 pub mod diff;
 pub mod function;
+pub mod matching;
 pub mod native;
 pub mod policy;
 pub mod problem;
