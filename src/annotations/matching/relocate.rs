@@ -129,6 +129,7 @@ impl Text {
             .zip(&candidates)
             .map(|(line, all)| only_one(all, is_telling(&line.text)))
             .collect();
+        drop_second_claims(labelled, &mut chosen);
         // What is certain says how far lines moved; it tells the others apart.
         let moved: Vec<(usize, isize)> = labelled
             .iter()
@@ -244,6 +245,21 @@ impl Text {
                 is_similar.then_some(Candidate { first: at, last: at, context })
             })
             .collect()
+    }
+}
+
+/// Of several labelled lines with one text, one can be a line of today: the one with the most context.
+fn drop_second_claims(labelled: &[&LabelledLine], chosen: &mut [Option<Candidate>]) {
+    let mut best: HashMap<(String, usize), usize> = HashMap::new();
+    for index in 0..labelled.len() {
+        let Some(candidate) = chosen[index] else { continue };
+        let claim = best.entry((key(&labelled[index].text), candidate.first)).or_insert(index);
+        if *claim == index {
+            continue;
+        }
+        let other = chosen[*claim].map_or(0, |other| other.context);
+        let loser = if candidate.context > other { std::mem::replace(claim, index) } else { index };
+        chosen[loser] = None;
     }
 }
 
