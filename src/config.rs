@@ -5,7 +5,7 @@
 //! A workspace is untrusted: the keys of [`Machine`] count only from the user file, the environment and flags; from
 //! anywhere else they are reported and left out.
 
-use crate::analysis::{Options, Profile};
+use crate::analysis::{Granularity, Options, Profile};
 use crate::detector::session::{ProviderChoice, SessionOptions};
 use crate::explain::{Method, Steps};
 use crate::tokens::LongPolicy;
@@ -178,6 +178,9 @@ pub const KEYS: &[Key] = keys![
     "long", true, "long functions: window or truncate", |v, layer| layer.long = Some(choice(v, LONG)?);
     "steps", true, "integrated gradients: auto or a number of steps", |v, layer| layer.steps = Some(steps(v)?);
     "absolute", true, "sum |relevance| instead of signed relevance", |v, layer| layer.absolute = Some(boolean(v)?);
+    "granularity", true, "sum relevance over: line or statement", |v, layer| {
+        layer.granularity = Some(choice(v, GRANULARITY)?)
+    };
     "analyze", true, "what is scored unasked: cursor, visible or file", |v, layer| {
         layer.analyze = Some(choice(v, ANALYZE)?)
     };
@@ -196,6 +199,8 @@ pub const KEYS: &[Key] = keys![
 const PROVIDERS: &[(&str, ProviderChoice)] =
     &[("auto", ProviderChoice::Auto), ("cpu", ProviderChoice::Cpu), ("cuda", ProviderChoice::Cuda)];
 const LONG: &[(&str, LongPolicy)] = &[("window", LongPolicy::Window), ("truncate", LongPolicy::Truncate)];
+const GRANULARITY: &[(&str, Granularity)] =
+    &[("line", Granularity::Line), ("statement", Granularity::Statement)];
 const ANALYZE: &[(&str, AnalyzeScope)] =
     &[("cursor", AnalyzeScope::Cursor), ("visible", AnalyzeScope::Visible), ("file", AnalyzeScope::File)];
 const SEVERITY: &[(&str, Severity)] = &[
@@ -219,6 +224,7 @@ struct Layer {
     threshold: Option<f64>,
     long: Option<LongPolicy>,
     absolute: Option<bool>,
+    granularity: Option<Granularity>,
     steps: Option<Steps>,
     analyze: Option<AnalyzeScope>,
     debounce: Option<Duration>,
@@ -375,6 +381,7 @@ impl Config {
                 threshold: layer.threshold,
                 long: layer.long,
                 absolute: layer.absolute.unwrap_or_default(),
+                granularity: layer.granularity.unwrap_or_default(),
                 steps: layer.steps,
                 faithfulness: false,
             },

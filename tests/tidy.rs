@@ -25,7 +25,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("alignment", &["lines"]),
     (
         "analysis",
-        &["text", "syntax", "tokens", "graph", "detector", "explain", "lines", "annotations", "alignment"],
+        &[
+            "text",
+            "escape",
+            "syntax",
+            "tokens",
+            "graph",
+            "detector",
+            "explain",
+            "lines",
+            "annotations",
+            "alignment",
+        ],
     ),
     (
         "evaluation",
@@ -33,6 +44,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("config", &["tokens", "detector", "explain", "analysis"]),
     ("doctor", &["escape", "tokens", "detector", "explain", "config"]),
+    ("revision", &[]),
     ("cli", &[EVERYTHING_BELOW]),
     ("lsp", &[EVERYTHING_BELOW]),
 ];
@@ -57,8 +69,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("clap", &["cli"]),
     ("serde", &["detector", "annotations", "config", "cli", "lsp"]),
     ("std::fs", &["detector", "annotations", "config", "doctor", "cli", "lsp"]),
-    ("std::env", &["detector", "annotations", "config", "doctor", "cli", "lsp", "main.rs"]),
-    ("std::process", &["detector", "annotations", "config", "doctor", "cli", "lsp", "main.rs"]),
+    ("std::env", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp", "main.rs"]),
+    ("std::process", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp", "main.rs"]),
     // No network, ever.
     ("std::net", &[]),
     ("tokio::net", &[]),

@@ -219,7 +219,8 @@ pub(crate) fn moved(finding: &Finding, function: &Function, lines: &LineIndex) -
     for line in &mut moved.lines {
         line.line = shift(line.line);
     }
-    for line in &mut moved.unseen_lines {
+    let of_units = moved.statements.iter_mut().flat_map(|units| units.lines.iter_mut().flatten());
+    for line in moved.unseen_lines.iter_mut().chain(of_units) {
         *line = shift(*line);
     }
     moved

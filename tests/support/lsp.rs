@@ -174,6 +174,7 @@ fn finding(
         windows: 1,
         lines: scored,
         unseen_lines: Vec::new(),
+        statements: None,
         completeness: None,
         faithfulness: None,
     }
