@@ -1,5 +1,9 @@
 //! The façade: a function of a document in, a [`Finding`] out, in editor-independent plain data.
 
+pub mod agreement;
+pub mod comparison;
+pub mod pair;
+
 use crate::detector::{Cancellation, DetectError, Detection, Detector, DetectorInfo};
 use crate::explain::{
     self, Completeness, ExplainError, Faithfulness, Method, Steps, Subject, TokenRelevance,
@@ -8,6 +12,7 @@ use crate::lines::{self, LineScore, LineTokens, UnitScores};
 use crate::syntax::{self, Function};
 use crate::text::{ByteSpan, LineIndex};
 use crate::tokens::{Encoding, LongPolicy, Token, TokenizerError};
+use agreement::Agreement;
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -159,6 +164,8 @@ pub struct Finding {
     pub completeness: Option<Completeness>,
     /// Where it was asked for.
     pub faithfulness: Option<Faithfulness>,
+    /// Where ground truth was set beside the finding; see [`Finding::with_truth`].
+    pub agreement: Option<Agreement>,
 }
 
 impl Finding {
@@ -366,6 +373,7 @@ impl Analyzer {
             statements: units,
             completeness: relevance.completeness,
             faithfulness,
+            agreement: None,
         })
     }
 

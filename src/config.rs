@@ -5,6 +5,7 @@
 //! A workspace is untrusted: the keys of [`Machine`] count only from the user file, the environment and flags; from
 //! anywhere else they are reported and left out.
 
+use crate::analysis::agreement::Policy;
 use crate::analysis::{Granularity, Options, Profile};
 use crate::detector::session::{ProviderChoice, SessionOptions};
 use crate::explain::{Method, Steps};
@@ -46,6 +47,9 @@ pub enum Severity {
     Hint,
 }
 
+/// The annotation file of a workspace folder, unless settings name others.
+pub const DEFAULT_ANNOTATIONS: &str = ".linelens/annotations.jsonl";
+
 /// Settings that a workspace may choose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -58,6 +62,12 @@ pub struct Settings {
     pub line_hints: bool,
     /// How many top lines a diagnostic names.
     pub top_lines: usize,
+    /// Annotation files of a workspace folder: paths relative to it, which may hold `*`, `**` and `?`.
+    pub annotations: Vec<String>,
+    /// Who labels; `None`: the user's name on this machine.
+    pub annotator: Option<String>,
+    /// What several annotators amount to.
+    pub annotation_policy: Policy,
 }
 
 impl Default for Settings {
@@ -69,6 +79,9 @@ impl Default for Settings {
             severity: Severity::Information,
             line_hints: false,
             top_lines: 5,
+            annotations: vec![DEFAULT_ANNOTATIONS.to_string()],
+            annotator: None,
+            annotation_policy: Policy::default(),
         }
     }
 }
@@ -194,6 +207,13 @@ pub const KEYS: &[Key] = keys![
     "topLines", true, "how many top lines a diagnostic names, 0 to 50", |v, layer| {
         layer.top_lines = Some(integer(v, 0, 50)? as usize)
     };
+    "annotations", true, "annotation files, relative to the workspace folder; globs", |v, layer| {
+        layer.annotations = Some(strings(v)?)
+    };
+    "annotator", true, "who labels in the editor", |v, layer| layer.annotator = Some(name(v)?);
+    "annotationPolicy", true, "majority, union, intersection or an annotator's name", |v, layer| {
+        layer.annotation_policy = Some(name(v)?.parse::<Policy>().map_err(|e| e.to_string())?)
+    };
 ];
 
 const PROVIDERS: &[(&str, ProviderChoice)] =
@@ -231,6 +251,9 @@ struct Layer {
     severity: Option<Severity>,
     line_hints: Option<bool>,
     top_lines: Option<usize>,
+    annotations: Option<Vec<String>>,
+    annotator: Option<String>,
+    annotation_policy: Option<Policy>,
 }
 
 /// The raw values that one source set, each already known to be good.
@@ -390,6 +413,9 @@ impl Config {
             severity: layer.severity.unwrap_or(default.severity),
             line_hints: layer.line_hints.unwrap_or(default.line_hints),
             top_lines: layer.top_lines.unwrap_or(default.top_lines),
+            annotations: layer.annotations.unwrap_or(default.annotations),
+            annotator: layer.annotator,
+            annotation_policy: layer.annotation_policy.unwrap_or_default(),
         }
     }
 
@@ -484,6 +510,25 @@ fn kind(value: &Value) -> &'static str {
 
 fn string(value: &Value) -> Result<&str, String> {
     value.as_str().ok_or_else(|| format!("expected a string, found {}", kind(value)))
+}
+
+/// A list, or one.
+fn strings(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(values) => values.iter().map(|value| string(value).map(str::to_string)).collect(),
+        value => Ok(vec![string(value)?.to_string()]),
+    }
+}
+
+/// A name that is not empty and fits on a line.
+fn name(value: &Value) -> Result<String, String> {
+    match string(value)?.trim() {
+        "" => Err("expected a name, found an empty string".to_string()),
+        name if name.chars().any(char::is_control) => {
+            Err("expected a name, found control characters".to_string())
+        }
+        name => Ok(name.to_string()),
+    }
 }
 
 fn path(value: &Value) -> Result<PathBuf, String> {

@@ -105,6 +105,15 @@ pub(super) struct Explain {
     /// Also measure how much of the verdict the most relevant lines carry
     #[arg(long)]
     pub(super) faithfulness: bool,
+    /// Ground truth: an annotation file or data set; default: the workspace's annotation files. May be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(super) annotations: Vec<PathBuf>,
+    /// Beside the function as of this git revision, such as HEAD
+    #[arg(long, value_name = "REV", conflicts_with = "against_partner")]
+    pub(super) against: Option<String>,
+    /// Beside the other half of its pair in the annotation file: the function before or after its fix
+    #[arg(long)]
+    pub(super) against_partner: bool,
     /// c or cpp; default: by the file's name and text
     #[arg(long, value_name = "LANGUAGE", value_enum)]
     pub(super) language: Option<LanguageName>,

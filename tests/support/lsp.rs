@@ -177,6 +177,7 @@ fn finding(
         statements: None,
         completeness: None,
         faithfulness: None,
+        agreement: None,
     }
 }
 
@@ -565,6 +566,16 @@ impl Client {
 
     pub fn progress(&self) -> Vec<(String, Vec<Value>)> {
         self.progress.iter().map(|(token, values)| (token.clone(), values.clone())).collect()
+    }
+
+    /// Waits until the functions of a document are analysed; for clients without status.
+    pub fn expect_ready(&mut self, uri: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        let lenses = json!({"textDocument": {"uri": uri}});
+        while self.call("textDocument/codeLens", lenses.clone()).unwrap() == json!([]) {
+            assert!(Instant::now() < deadline, "nothing was analysed");
+            self.listen(Duration::from_millis(10));
+        }
     }
 
     // Documents
