@@ -2,6 +2,8 @@
 //!
 //! Lines are counted from 0 here, in files as their formats say.
 
+pub mod policy;
+
 /// What an annotator says of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Label {

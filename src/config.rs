@@ -5,8 +5,8 @@
 //! A workspace is untrusted: the keys of [`Machine`] count only from the user file, the environment and flags; from
 //! anywhere else they are reported and left out.
 
-use crate::analysis::agreement::Policy;
 use crate::analysis::{Granularity, Options, Profile};
+use crate::annotations::policy::Policy;
 use crate::detector::session::{ProviderChoice, SessionOptions};
 use crate::explain::{Method, Steps};
 use crate::tokens::LongPolicy;
@@ -211,8 +211,8 @@ pub const KEYS: &[Key] = keys![
         layer.annotations = Some(strings(v)?)
     };
     "annotator", true, "who labels in the editor", |v, layer| layer.annotator = Some(name(v)?);
-    "annotationPolicy", true, "majority, union, intersection or an annotator's name", |v, layer| {
-        layer.annotation_policy = Some(name(v)?.parse::<Policy>().map_err(|e| e.to_string())?)
+    "annotationPolicy", true, "majority, union, intersection or annotator:NAME", |v, layer| {
+        layer.annotation_policy = Some(string(v)?.parse::<Policy>()?)
     };
 ];
 

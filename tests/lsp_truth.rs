@@ -175,7 +175,7 @@ fn several_annotators_and_a_policy() {
         ("majority", json!([3])),
         ("union", json!([2, 3, 4])),
         ("intersection", json!([3])),
-        ("ann", json!([3, 4])),
+        ("annotator:ann", json!([3, 4])),
     ] {
         let mut setup = workspace.setup();
         setup.options["annotationPolicy"] = json!(policy);
@@ -338,6 +338,24 @@ fn annotations_outside_the_folder_are_neither_read_nor_written() {
     let error = command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap_err();
     assert_eq!(error["code"], -32803, "{error}");
     assert_eq!(std::fs::read_to_string(outside.annotations()).unwrap(), before);
+    client.finish();
+}
+
+#[test]
+fn lenses_are_renewed_when_what_they_say_changes() {
+    let workspace = Workspace::new();
+    let mut setup = workspace.setup();
+    setup.capabilities = with(plugin(), "workspace.codeLens", json!({"refreshSupport": true}));
+    let (mut client, _) = workspace.opened(setup);
+    let uri = workspace.uri("unit.c");
+    let asked = |client: &Client| {
+        client.requests.iter().filter(|request| request["method"] == "workspace/codeLens/refresh").count()
+    };
+    let before = asked(&client);
+    assert!(before >= 1, "the functions were analysed");
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap();
+    client.wait(|client| (asked(client) > before).then_some(()), "a refresh").unwrap();
+    assert!(titles(&mut client, &uri)[0].contains(" · DA 0."));
     client.finish();
 }
 

@@ -42,7 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evaluation",
         &["text", "syntax", "tokens", "detector", "explain", "lines", "annotations", "alignment", "analysis"],
     ),
-    ("config", &["tokens", "detector", "explain", "analysis"]),
+    ("config", &["tokens", "detector", "explain", "annotations", "analysis"]),
     ("doctor", &["escape", "tokens", "detector", "explain", "config"]),
     ("revision", &[]),
     ("cli", &[EVERYTHING_BELOW]),

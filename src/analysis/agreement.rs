@@ -3,6 +3,7 @@
 use super::Finding;
 use crate::alignment::{self, Alignment, Verdicts};
 use crate::annotations::Label;
+use crate::annotations::policy::{Opinion, Policy};
 use crate::lines::LineScore;
 
 /// Ground truth of one function. Lines are 0-based lines of the document.
@@ -39,42 +40,35 @@ pub struct Annotator {
     pub lines: Vec<usize>,
 }
 
-/// What several annotators amount to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// What more than half of them say.
-    #[default]
-    Majority,
-    Union,
-    Intersection,
-    /// One of them, by name.
-    One(String),
-}
-
-impl std::fmt::Display for Policy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Policy::Majority => "majority",
-            Policy::Union => "union",
-            Policy::Intersection => "intersection",
-            Policy::One(name) => name,
-        })
-    }
-}
-
-impl std::str::FromStr for Policy {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "majority" => Policy::Majority,
-            "union" => Policy::Union,
-            "intersection" => Policy::Intersection,
-            name => Policy::One(name.to_string()),
-        })
-    }
-}
+/// The name of an annotator of whom the records say none.
+const NAMELESS: &str = "unnamed";
 
 impl GroundTruth {
+    /// What these opinions amount to for a function that starts on the document's line `start_line`; `None` without any.
+    pub fn new(opinions: &[Opinion], policy: &Policy, start_line: usize) -> Option<GroundTruth> {
+        let in_document =
+            |lines: Vec<usize>| lines.into_iter().map(|line| line + start_line).collect::<Vec<_>>();
+        let annotators: Vec<Annotator> = opinions
+            .iter()
+            .map(|opinion| Annotator {
+                name: opinion.annotator.clone().unwrap_or_else(|| NAMELESS.to_string()),
+                label: opinion.label,
+                lines: in_document(opinion.flaws()),
+            })
+            .collect();
+        (!annotators.is_empty()).then(|| GroundTruth {
+            // Where the one who counts says nothing.
+            label: policy.label(opinions).unwrap_or(Label::Unsure),
+            lines: in_document(policy.lines(opinions)),
+            policy: policy.to_string(),
+            unmatched: 0,
+            annotators,
+            cwe: Vec::new(),
+            cve: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
     /// In words: label, annotators, lines (from 1), what could not be found.
     pub fn describe(&self) -> String {
         let label = self.label_name();
@@ -102,13 +96,6 @@ impl GroundTruth {
     /// `vulnerable`, `benign` or `unsure`.
     pub fn label_name(&self) -> &'static str {
         label_name(self.label)
-    }
-
-    /// The same for a function that stands `offset` lines further down.
-    pub fn shifted(mut self, offset: usize) -> GroundTruth {
-        let lines = self.annotators.iter_mut().flat_map(|annotator| annotator.lines.iter_mut());
-        lines.chain(&mut self.lines).for_each(|line| *line += offset);
-        self
     }
 }
 

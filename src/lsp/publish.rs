@@ -108,7 +108,7 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
     let facts = shared.facts();
     let diagnostics = view.diagnostics(facts);
     let marks = view.relevance_marks(view.settings.options);
-    let lenses = view.lens_titles();
+    let lenses = if facts.refresh_lenses { view.lens_titles() } else { Vec::new() };
     let version = view.snapshot.version;
     let model = match shared.engine() {
         EngineState::Ready(model) => Some(model),

@@ -536,6 +536,10 @@ impl Client {
                 Value::Null
             }
             "client/registerCapability" => Value::Null,
+            "workspace/codeLens/refresh" => {
+                assert!(self.has("workspace.codeLens.refreshSupport"));
+                Value::Null
+            }
             "workspace/diagnostic/refresh" => {
                 assert!(self.has("workspace.diagnostics.refreshSupport"));
                 Value::Null
