@@ -1,10 +1,12 @@
 //! What people say of a function beside what was found out about it.
 
 use super::Finding;
-use crate::alignment::{self, Alignment, Verdicts};
+use crate::alignment::{self, Alignment, Unit, Verdicts};
 use crate::annotations::Label;
 use crate::annotations::policy::{Opinion, Policy};
-use crate::lines::LineScore;
+use crate::lines::{LineScore, reference};
+use crate::text::LineIndex;
+use std::collections::BTreeMap;
 
 /// Ground truth of one function. Lines are 0-based lines of the document.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +15,8 @@ pub struct GroundTruth {
     pub label: Label,
     /// The lines that are ground truth by the policy, in order.
     pub lines: Vec<usize>,
+    /// The texts of the lines that anybody labelled.
+    pub texts: BTreeMap<usize, String>,
     /// The policy's name.
     pub policy: String,
     /// Labelled lines that were not found again in the function's text.
@@ -44,8 +48,18 @@ pub struct Annotator {
 const NAMELESS: &str = "unnamed";
 
 impl GroundTruth {
-    /// What these opinions amount to for a function that starts on the document's line `start_line`; `None` without any.
-    pub fn new(opinions: &[Opinion], policy: &Policy, start_line: usize) -> Option<GroundTruth> {
+    /// What these opinions amount to for a function with this text that starts on the document's line `start_line`;
+    /// `None` without any.
+    pub fn new(
+        opinions: &[Opinion],
+        policy: &Policy,
+        start_line: usize,
+        function: &str,
+    ) -> Option<GroundTruth> {
+        let of_function = LineIndex::new(function);
+        let labelled = opinions.iter().flat_map(|opinion| opinion.lines.iter().map(|(line, _)| *line));
+        let text = |line: usize| of_function.line_span(line).of(function).unwrap_or_default().to_string();
+        let texts = labelled.map(|line| (line + start_line, text(line))).collect();
         let in_document =
             |lines: Vec<usize>| lines.into_iter().map(|line| line + start_line).collect::<Vec<_>>();
         let annotators: Vec<Annotator> = opinions
@@ -60,6 +74,7 @@ impl GroundTruth {
             // Where the one who counts says nothing.
             label: policy.label(opinions).unwrap_or(Label::Unsure),
             lines: in_document(policy.lines(opinions)),
+            texts,
             policy: policy.to_string(),
             unmatched: 0,
             annotators,
@@ -115,24 +130,31 @@ impl Finding {
             let per_annotator = truth
                 .annotators
                 .iter()
-                .map(|annotator| self.align(&annotator.lines, annotator.label).da.ok())
+                .map(|annotator| self.align(&annotator.lines, &truth.texts, annotator.label).da.ok())
                 .collect();
-            Agreement { alignment: self.align(&truth.lines, truth.label), per_annotator, truth }
+            let alignment = self.align(&truth.lines, &truth.texts, truth.label);
+            Agreement { alignment, per_annotator, truth }
         });
         self
     }
 
-    /// Agreement of the finding's lines, or statements, with these lines of the document.
-    pub fn align(&self, truth: &[usize], label: Label) -> Alignment {
+    /// Agreement of what was scored (lines, statements, or the units of the profile `reference`, which are told by their
+    /// text) with these lines of the document.
+    pub fn align(&self, truth: &[usize], texts: &BTreeMap<usize, String>, label: Label) -> Alignment {
         let verdicts =
             Verdicts { predicted_vulnerable: self.flagged, labelled_vulnerable: label == Label::Vulnerable };
-        match &self.statements {
-            Some(statements) => {
-                let truth = statements.units_of(truth);
-                alignment::align(&statements.scores.scored, &truth, verdicts)
-            }
-            None => alignment::align(&self.lines, truth, verdicts),
+        if let Some(statements) = &self.statements {
+            let truth = statements.units_of(truth);
+            return alignment::align(&statements.scores.scored, &truth, verdicts);
         }
+        if self.units.is_empty() {
+            return alignment::align(&self.lines, truth, verdicts);
+        }
+        let texts = truth.iter().filter_map(|line| texts.get(line)).map(String::as_str);
+        let is_true = reference::truth(&self.units, texts);
+        let units = self.units.iter().zip(is_true);
+        let units: Vec<Unit> = units.map(|(unit, is_true)| Unit { score: unit.score, is_true }).collect();
+        alignment::align_units(&units, 0, verdicts)
     }
 
     /// What was scored: lines, or statements by their number.
@@ -203,6 +225,7 @@ pub(super) mod tests {
             lines,
             unseen_lines: Vec::new(),
             statements: None,
+            units: Vec::new(),
             completeness: None,
             faithfulness: None,
             agreement: None,
@@ -213,6 +236,7 @@ pub(super) mod tests {
         GroundTruth {
             label: Label::Vulnerable,
             lines: lines.to_vec(),
+            texts: BTreeMap::new(),
             policy: "majority".to_string(),
             unmatched: 0,
             annotators: vec![Annotator {
@@ -254,9 +278,9 @@ pub(super) mod tests {
         };
         let found = Finding { statements: Some(statements), ..finding(&[0.0, 1.0, 2.0], true) };
         // Line 2 makes the second statement true, line 1 both.
-        assert_eq!(found.align(&[2], Label::Vulnerable).da, Ok(0.0));
-        assert_eq!(found.align(&[1], Label::Vulnerable).da, Ok(0.5));
-        assert_eq!(found.align(&[0], Label::Vulnerable).da, Ok(1.0));
+        assert_eq!(found.align(&[2], &BTreeMap::new(), Label::Vulnerable).da, Ok(0.0));
+        assert_eq!(found.align(&[1], &BTreeMap::new(), Label::Vulnerable).da, Ok(0.5));
+        assert_eq!(found.align(&[0], &BTreeMap::new(), Label::Vulnerable).da, Ok(1.0));
         assert_eq!(found.scored().len(), 2);
     }
 }

@@ -221,6 +221,7 @@ pub(crate) fn moved(finding: &Finding, function: &Function, lines: &LineIndex) -
         line.line = shift(line.line);
     }
     let of_units = moved.statements.iter_mut().flat_map(|units| units.lines.iter_mut().flatten());
+    let of_units = of_units.chain(moved.units.iter_mut().map(|unit| &mut unit.line));
     for line in moved.unseen_lines.iter_mut().chain(of_units) {
         *line = shift(*line);
     }
