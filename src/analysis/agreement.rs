@@ -3,6 +3,7 @@
 use super::Finding;
 use crate::alignment::{self, Alignment, Unit, Verdicts};
 use crate::annotations::Label;
+use crate::annotations::matching::Matched;
 use crate::annotations::policy::{Opinion, Policy};
 use crate::lines::{LineScore, reference};
 use crate::text::LineIndex;
@@ -48,6 +49,29 @@ pub struct Annotator {
 const NAMELESS: &str = "unnamed";
 
 impl GroundTruth {
+    /// What the records that were found for a function amount to; `None` without any. The function's text starts on the
+    /// document's line `start_line`.
+    pub fn of_matches(
+        matched: &[Matched<'_>],
+        policy: &Policy,
+        start_line: usize,
+        function: &str,
+    ) -> Option<GroundTruth> {
+        let opinions: Vec<Opinion> = matched.iter().map(Matched::opinion).collect();
+        let mut truth = GroundTruth::new(&opinions, policy, start_line, function)?;
+        for Matched { record, unmatched, .. } in matched {
+            truth.unmatched += unmatched.len();
+            truth.cwe.extend(record.cwe.iter().cloned());
+            truth.cve.extend(record.cve.iter().cloned());
+            truth.notes.extend(record.note.iter().cloned());
+        }
+        for names in [&mut truth.cwe, &mut truth.cve, &mut truth.notes] {
+            names.sort();
+            names.dedup();
+        }
+        Some(truth)
+    }
+
     /// What these opinions amount to for a function with this text that starts on the document's line `start_line`;
     /// `None` without any.
     pub fn new(

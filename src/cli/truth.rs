@@ -1,28 +1,175 @@
-//! Ground truth for the functions of a file.
+//! Ground truth for the functions of a file: the annotation files that apply to it.
 
 use super::output::{Failure, Output};
 use super::source::Document;
 use crate::analysis::agreement::GroundTruth;
-use crate::config::Settings;
+use crate::annotations::Record;
+use crate::annotations::matching::{self, Index, Match, Matched, Place};
+use crate::annotations::policy::Policy;
+use crate::annotations::{dataset, locate};
+use crate::config::{Settings, WORKSPACE_FILE};
+use crate::escape;
 use crate::syntax::Function;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+/// More bad rows of one file are counted, not listed.
+const MOST_WARNINGS: usize = 20;
+/// What tells the folder of a workspace.
+const WORKSPACE_MARKS: &[&str] = &[WORKSPACE_FILE, ".linelens", ".git"];
+
+/// What the annotation files say.
 #[derive(Debug)]
-pub(super) struct Truth {}
+pub(super) struct Truth {
+    policy: Policy,
+    sources: Vec<Source>,
+}
+
+/// The records of one annotation file.
+#[derive(Debug)]
+struct Source {
+    /// Folders that the records' files may be relative to.
+    roots: Vec<PathBuf>,
+    records: Vec<Record>,
+    index: Index,
+}
 
 impl Truth {
+    /// Reads the files named on the command line, else those of the document's workspace. Bad rows are warnings.
     pub(super) fn load(
-        _files: &[PathBuf],
-        _settings: &Settings,
-        _document: &Document,
-        _output: &mut Output,
+        named: &[PathBuf],
+        settings: &Settings,
+        document: &Document,
+        output: &mut Output,
     ) -> Result<Truth, Failure> {
-        Ok(Truth {})
+        let workspace = workspace_of(document);
+        let mut sources = Vec::new();
+        if named.is_empty() {
+            let found = locate::files(&workspace, &settings.annotations);
+            for problem in found.problems {
+                output.warn(&problem);
+            }
+            for path in found.files {
+                sources.extend(Source::read(&path, vec![workspace.clone()], output)?);
+            }
+        }
+        for path in named {
+            let source = Source::read(path, vec![folder_of(path), workspace.clone()], output)?;
+            sources.push(source.ok_or_else(|| {
+                Failure::new(format!("{} cannot be found", escape::terminal(&path.display().to_string())))
+            })?);
+        }
+        Ok(Truth { policy: settings.annotation_policy.clone(), sources })
     }
-    pub(super) fn of(&self, _document: &Document, _function: &Function) -> Option<GroundTruth> {
-        None
+
+    /// What is said of a function of a document.
+    pub(super) fn of(&self, document: &Document, function: &Function) -> Option<GroundTruth> {
+        let functions = document.functions();
+        let number = functions.iter().position(|other| other.span == function.span)?;
+        let matched = self.sources.iter().flat_map(|source| source.matched(document, &functions, number));
+        self.truth(matched.collect(), document, function)
     }
-    pub(super) fn of_text(&self, _document: &Document, _function: &Function) -> Option<GroundTruth> {
-        None
+
+    /// What is said of the very text of a function, wherever it stands: an older version's name and file are the newer
+    /// one's, so they tell nothing.
+    pub(super) fn of_text(&self, document: &Document, function: &Function) -> Option<GroundTruth> {
+        let place = place(document, function, None);
+        let matched = self.sources.iter().flat_map(|source| {
+            let found = matching::find_with(&source.index, &source.records, &[place]);
+            found.functions.into_iter().flatten().filter(|matched| matched.how <= Match::TextWithoutWhitespace)
+        });
+        self.truth(matched.collect(), document, function)
+    }
+
+    fn truth(
+        &self,
+        mut matched: Vec<Matched<'_>>,
+        document: &Document,
+        function: &Function,
+    ) -> Option<GroundTruth> {
+        // One record an annotator, of several files the last one's.
+        let names: Vec<Option<String>> =
+            matched.iter().map(|matched| matched.annotator().map(str::to_string)).collect();
+        let mut number = 0;
+        matched.retain(|_| {
+            number += 1;
+            !names[number..].contains(&names[number - 1])
+        });
+        let place = place(document, function, None);
+        GroundTruth::of_matches(&matched, &self.policy, place.first_line, place.text)
+    }
+}
+
+impl Source {
+    /// `None` where there is no such file.
+    fn read(path: &Path, roots: Vec<PathBuf>, output: &mut Output) -> Result<Option<Source>, Failure> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let shown = escape::terminal(&path.display().to_string());
+        let samples =
+            dataset::import(path, None).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
+        let mut records = Vec::new();
+        let mut bad = 0;
+        for sample in samples {
+            match sample {
+                Ok(sample) => records.push(sample.record),
+                Err(error) => {
+                    bad += 1;
+                    if bad <= MOST_WARNINGS {
+                        output.warn(&format!("{shown}: {error}"));
+                    }
+                }
+            }
+        }
+        if bad > MOST_WARNINGS {
+            output.warn(&format!("{shown}: {} more bad rows", bad - MOST_WARNINGS));
+        }
+        let index = Index::new(&records);
+        Ok(Some(Source { roots, records, index }))
+    }
+
+    fn matched(&self, document: &Document, functions: &[Function], number: usize) -> Vec<Matched<'_>> {
+        let path = Path::new(&document.name).canonicalize().ok();
+        let relative = self.roots.iter().find_map(|root| {
+            let inside = path.as_ref()?.strip_prefix(root.canonicalize().ok()?).ok()?;
+            let names: Option<Vec<&str>> = inside.components().map(|name| name.as_os_str().to_str()).collect();
+            Some(names?.join("/"))
+        });
+        let places: Vec<Place<'_>> =
+            functions.iter().map(|function| place(document, function, relative.as_deref())).collect();
+        let mut found = matching::find_with(&self.index, &self.records, &places);
+        found.functions.swap_remove(number)
+    }
+}
+
+fn place<'a>(document: &'a Document, function: &'a Function, file: Option<&'a str>) -> Place<'a> {
+    Place {
+        file,
+        name: &function.name,
+        first_line: document.lines.line_at(function.span.start),
+        text: function.span.of(&document.text).unwrap_or_default(),
+    }
+}
+
+/// The nearest folder at or above the document that looks like a workspace's, else its own.
+pub(super) fn workspace_of(document: &Document) -> PathBuf {
+    let current = std::env::current_dir().unwrap_or_default();
+    let file = current.join(&document.name);
+    let folder = if document.name == "-" { current } else { folder_of_file(&file) };
+    let marked = |folder: &&Path| WORKSPACE_MARKS.iter().any(|mark| folder.join(mark).exists());
+    folder.ancestors().find(marked).map_or_else(|| folder.clone(), Path::to_path_buf)
+}
+
+fn folder_of_file(file: &Path) -> PathBuf {
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
+    file.parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// What an annotation file's records are relative to: its folder, or the one above `.linelens`.
+fn folder_of(annotations: &Path) -> PathBuf {
+    let folder = folder_of_file(annotations);
+    match folder.file_name() {
+        Some(name) if name == ".linelens" => folder.parent().map(Path::to_path_buf).unwrap_or(folder),
+        _ => folder,
     }
 }

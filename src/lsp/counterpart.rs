@@ -43,10 +43,14 @@ fn of_revision(
     let there = pair::counterpart(&function.name, nth, &functions).cloned().ok_or_else(|| {
         format!("there is no function {} in this file as of revision \"{revision}\"", function.name)
     })?;
+    let lines = LineIndex::new(&text);
+    let body = there.span.of(&text).unwrap_or_default();
+    let first_line = lines.line_at(there.span.start);
+    let truth_there = shared.truth_of_text(&snapshot.uri, &there.name, body, first_line);
     Ok(Counterpart {
         source: commit.chars().take(SHOWN_CHARACTERS).collect(),
-        lines: LineIndex::new(&text),
-        truth: shared.truth_of_text(snapshot, &text, &there),
+        lines,
+        truth: truth_there,
         function: there,
         text,
         is_before: true,

@@ -191,6 +191,7 @@ impl LanguageServer for Server {
             match self.shared.documents.close(&uri) {
                 Some(document) => {
                     self.shared.queue.closed(&uri);
+                    self.shared.truth_mut().forget(&uri);
                     publish::clear(&self.shared, &uri, &document);
                 }
                 None => self.unknown_document("textDocument/didClose", &uri),

@@ -1,53 +1,151 @@
-//! Ground truth of the workspace folders.
+//! Ground truth of the workspace folders: what their annotation files say of the functions of open documents.
+
+mod files;
+
+pub(crate) use files::{Change, annotator, are_annotations, can_label, edit, refresh};
 
 use crate::analysis::agreement::GroundTruth;
-use crate::annotations::Label;
-use crate::config::Settings;
+use crate::annotations::Record;
+use crate::annotations::matching::{self, Index, Match, Place};
+use crate::annotations::policy::Policy;
 use crate::lsp::documents::Snapshot;
-use crate::lsp::proto::ext::LabelledMessage;
+use crate::lsp::proto::from_proto;
 use crate::lsp::shared::Shared;
 use crate::syntax::Function;
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tower_lsp::ls_types::Uri;
 
-/// What is said of a function.
-#[derive(Clone, Debug)]
-pub(crate) enum Change {
-    /// 0-based line of the document.
-    ToggleLine(usize),
-    Label(Label),
-    Note(String),
+/// What the annotation files of all folders say, as they were last read, and what that means for open documents.
+#[derive(Debug, Default)]
+pub(crate) struct TruthStore {
+    folders: Vec<FolderTruth>,
+    documents: HashMap<Uri, DocumentTruth>,
+    /// Files whose client was warned of bad rows.
+    warned: Vec<PathBuf>,
 }
 
-pub(crate) fn refresh(_shared: &Shared) {}
-pub(crate) fn annotator(_settings: &Settings) -> String {
-    String::new()
+/// What the annotation files of one folder say.
+#[derive(Debug)]
+struct FolderTruth {
+    root: PathBuf,
+    patterns: Vec<String>,
+    stamps: Vec<files::Stamp>,
+    said: Arc<Said>,
 }
-pub(crate) fn can_label(_shared: &Shared, _uri: &Uri) -> bool {
-    true
+
+/// Records with their index.
+#[derive(Debug, Default)]
+struct Said {
+    records: Vec<Record>,
+    index: Index,
 }
-pub(crate) fn are_annotations(_shared: &Shared, _paths: &[PathBuf]) -> bool {
-    false
+
+/// What was found for the functions of a document's text.
+#[derive(Debug)]
+struct DocumentTruth {
+    text: Arc<str>,
+    said: Arc<Said>,
+    policy: Policy,
+    functions: Arc<Vec<Option<GroundTruth>>>,
 }
-pub(crate) fn edit(
-    _shared: &Shared,
-    _snapshot: &Arc<Snapshot>,
-    _offset: usize,
-    _change: Change,
-) -> Result<Option<LabelledMessage>, String> {
-    Ok(None)
+
+impl TruthStore {
+    /// The innermost folder that holds a file.
+    fn folder(&self, file: &Path) -> Option<&FolderTruth> {
+        let holding = self.folders.iter().filter(|folder| file.starts_with(&folder.root));
+        holding.max_by_key(|folder| folder.root.as_os_str().len())
+    }
+
+    /// A document was closed.
+    pub(crate) fn forget(&mut self, uri: &Uri) {
+        self.documents.remove(uri);
+    }
 }
+
 impl Shared {
+    /// What the annotation files say of a function of a document; needs the document's functions.
+    pub(crate) fn truth_of(&self, snapshot: &Snapshot, function: &Function) -> Option<GroundTruth> {
+        let truths = self.truths_of(snapshot)?;
+        let functions = snapshot.functions();
+        let number = functions.iter().position(|other| other.function.span == function.span)?;
+        truths.get(number)?.clone()
+    }
+
+    /// For each function of a document; `None` where there is no annotation at all.
+    fn truths_of(&self, snapshot: &Snapshot) -> Option<Arc<Vec<Option<GroundTruth>>>> {
+        let (file, said) = self.said_of(&snapshot.uri)?;
+        let policy = self.settings_of(&snapshot.uri).annotation_policy;
+        let known = self.truth().documents.get(&snapshot.uri).and_then(|known| {
+            let is_same = Arc::ptr_eq(&known.text, &snapshot.text)
+                && Arc::ptr_eq(&known.said, &said)
+                && known.policy == policy;
+            is_same.then(|| Arc::clone(&known.functions))
+        });
+        if known.is_some() {
+            return known;
+        }
+        let functions: Vec<&Function> = snapshot.functions().iter().map(|located| &located.function).collect();
+        let places = functions.iter().map(|function| place(snapshot, function, Some(&file)));
+        let places: Vec<Place<'_>> = places.collect();
+        let found = matching::find_with(&said.index, &said.records, &places);
+        let truths = found.functions.iter().zip(&places);
+        let truths = truths.map(|(matched, place)| {
+            GroundTruth::of_matches(matched, &policy, place.first_line, place.text)
+        });
+        let functions = Arc::new(truths.collect::<Vec<_>>());
+        let known = DocumentTruth {
+            text: Arc::clone(&snapshot.text),
+            said,
+            policy,
+            functions: Arc::clone(&functions),
+        };
+        self.truth_mut().documents.insert(snapshot.uri.clone(), known);
+        Some(functions)
+    }
+
+    /// What is said of the very text of a function, wherever it stands: an older version's name and file are the newer
+    /// one's, so they tell nothing. The text starts on line `first_line` of its document.
     pub(crate) fn truth_of_text(
         &self,
-        _snapshot: &Snapshot,
-        _text: &str,
-        _function: &Function,
+        uri: &Uri,
+        name: &str,
+        text: &str,
+        first_line: usize,
     ) -> Option<GroundTruth> {
-        None
+        let (_, said) = self.said_of(uri)?;
+        let policy = self.settings_of(uri).annotation_policy;
+        let place = Place { file: None, name, first_line, text };
+        let mut found = matching::find_with(&said.index, &said.records, &[place]);
+        let mut matched = found.functions.pop()?;
+        matched.retain(|matched| matched.how <= Match::TextWithoutWhitespace);
+        GroundTruth::of_matches(&matched, &policy, first_line, text)
     }
-    pub(crate) fn truth_of(&self, _snapshot: &Snapshot, _function: &Function) -> Option<GroundTruth> {
-        None
+
+    /// The path of a document relative to its folder, with `/` between names, and what the folder's files say.
+    fn said_of(&self, uri: &Uri) -> Option<(String, Arc<Said>)> {
+        let path = from_proto::file_path(uri)?;
+        let store = self.truth();
+        let folder = store.folder(&path)?;
+        let said = Arc::clone(&folder.said);
+        (!said.records.is_empty()).then_some(())?;
+        Some((relative(&path, &folder.root)?, said))
+    }
+}
+
+/// With `/` between names.
+fn relative(path: &Path, root: &Path) -> Option<String> {
+    let names: Option<Vec<&str>> =
+        path.strip_prefix(root).ok()?.components().map(|name| name.as_os_str().to_str()).collect();
+    Some(names?.join("/"))
+}
+
+fn place<'a>(snapshot: &'a Snapshot, function: &'a Function, file: Option<&'a str>) -> Place<'a> {
+    Place {
+        file,
+        name: &function.name,
+        first_line: snapshot.lines.line_at(function.span.start),
+        text: function.span.of(&snapshot.text).unwrap_or_default(),
     }
 }
