@@ -196,3 +196,10 @@ fn target(shared: &Shared, uri: &Uri) -> Result<(PathBuf, String, PathBuf), Stri
     let relative = relative(&path, &root).ok_or_else(|| format!("{} has no UTF-8 name", path.display()))?;
     Ok((root.clone(), relative, root.join(file)))
 }
+
+pub(crate) fn edit(shared: &Shared, snapshot: &Snapshot, offset: usize, change: Change) -> Result<Option<LabelledMessage>, String> {
+    let Ok(located) = snapshot.function_at(offset) else { return Ok(None) };
+    let (_root, relative, file) = target(shared, &snapshot.uri)?;
+    let _ = (located, relative, file, change);
+    Err(String::new())
+}
