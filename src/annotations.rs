@@ -10,8 +10,6 @@ pub mod agreement;
 pub mod dataset;
 pub mod diff;
 pub mod function;
-pub mod locate;
-pub mod matching;
 pub mod native;
 pub mod policy;
 pub mod problem;

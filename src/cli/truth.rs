@@ -75,7 +75,11 @@ impl Truth {
         let place = place(document, function, None);
         let matched = self.sources.iter().flat_map(|source| {
             let found = matching::find_with(&source.index, &source.records, &[place]);
-            found.functions.into_iter().flatten().filter(|matched| matched.how <= Match::TextWithoutWhitespace)
+            found
+                .functions
+                .into_iter()
+                .flatten()
+                .filter(|matched| matched.how <= Match::TextWithoutWhitespace)
         });
         self.truth(matched.collect(), document, function)
     }
@@ -132,7 +136,8 @@ impl Source {
         let path = Path::new(&document.name).canonicalize().ok();
         let relative = self.roots.iter().find_map(|root| {
             let inside = path.as_ref()?.strip_prefix(root.canonicalize().ok()?).ok()?;
-            let names: Option<Vec<&str>> = inside.components().map(|name| name.as_os_str().to_str()).collect();
+            let names: Option<Vec<&str>> =
+                inside.components().map(|name| name.as_os_str().to_str()).collect();
             Some(names?.join("/"))
         });
         let places: Vec<Place<'_>> =

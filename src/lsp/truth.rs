@@ -86,14 +86,14 @@ impl Shared {
         if known.is_some() {
             return known;
         }
-        let functions: Vec<&Function> = snapshot.functions().iter().map(|located| &located.function).collect();
+        let functions: Vec<&Function> =
+            snapshot.functions().iter().map(|located| &located.function).collect();
         let places = functions.iter().map(|function| place(snapshot, function, Some(&file)));
         let places: Vec<Place<'_>> = places.collect();
         let found = matching::find_with(&said.index, &said.records, &places);
         let truths = found.functions.iter().zip(&places);
-        let truths = truths.map(|(matched, place)| {
-            GroundTruth::of_matches(matched, &policy, place.first_line, place.text)
-        });
+        let truths = truths
+            .map(|(matched, place)| GroundTruth::of_matches(matched, &policy, place.first_line, place.text));
         let functions = Arc::new(truths.collect::<Vec<_>>());
         let known = DocumentTruth {
             text: Arc::clone(&snapshot.text),

@@ -11,7 +11,9 @@ use crate::lsp::shared::Shared;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
-use tower_lsp::ls_types::{Diagnostic, DiagnosticSeverity, MessageType, NumberOrString, Position, Range, Uri};
+use tower_lsp::ls_types::{
+    Diagnostic, DiagnosticSeverity, MessageType, NumberOrString, Position, Range, Uri,
+};
 
 /// More bad rows of one file are counted, not listed.
 const MOST_WARNINGS: usize = 100;
@@ -155,7 +157,8 @@ fn warn(shared: &Shared, warnings: Vec<(PathBuf, Vec<Diagnostic>)>) {
 pub(crate) fn are_annotations(shared: &Shared, paths: &[PathBuf]) -> bool {
     let store = shared.truth();
     paths.iter().any(|path| {
-        let is_known = store.folders.iter().any(|folder| folder.stamps.iter().any(|stamp| stamp.path == *path));
+        let is_known =
+            store.folders.iter().any(|folder| folder.stamps.iter().any(|stamp| stamp.path == *path));
         let extension = path.extension().and_then(|extension| extension.to_str());
         is_known || matches!(extension, Some("jsonl" | "sarif"))
     })
@@ -197,7 +200,12 @@ fn target(shared: &Shared, uri: &Uri) -> Result<(PathBuf, String, PathBuf), Stri
     Ok((root.clone(), relative, root.join(file)))
 }
 
-pub(crate) fn edit(shared: &Shared, snapshot: &Snapshot, offset: usize, change: Change) -> Result<Option<LabelledMessage>, String> {
+pub(crate) fn edit(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    offset: usize,
+    change: Change,
+) -> Result<Option<LabelledMessage>, String> {
     let Ok(located) = snapshot.function_at(offset) else { return Ok(None) };
     let (_root, relative, file) = target(shared, &snapshot.uri)?;
     let _ = (located, relative, file, change);
