@@ -9,10 +9,13 @@
 pub mod agreement;
 pub mod dataset;
 pub mod diff;
+pub mod editing;
 pub mod function;
+pub mod matching;
 pub mod native;
 pub mod policy;
 pub mod problem;
+pub mod store;
 pub mod uri;
 
 pub use function::FunctionLines;
