@@ -454,7 +454,7 @@ fn code_actions_offer_what_can_be_done() {
     let found = titles(&actions);
     for title in [
         "linelens: unmark line 4 as ground truth",
-        "linelens: take the label \"vulnerable\" back",
+        "linelens: label the function vulnerable, or take that label back",
         "linelens: label the function benign",
         "linelens: compare methods",
         "linelens: explain with attention:first",

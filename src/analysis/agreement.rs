@@ -43,6 +43,7 @@ pub struct Annotator {
     pub name: String,
     pub label: Label,
     pub lines: Vec<usize>,
+    pub note: Option<String>,
 }
 
 /// The name of an annotator of whom the records say none.
@@ -59,6 +60,9 @@ impl GroundTruth {
     ) -> Option<GroundTruth> {
         let opinions: Vec<Opinion> = matched.iter().map(Matched::opinion).collect();
         let mut truth = GroundTruth::new(&opinions, policy, start_line, function)?;
+        for (annotator, matched) in truth.annotators.iter_mut().zip(matched) {
+            annotator.note.clone_from(&matched.record.note);
+        }
         for Matched { record, unmatched, .. } in matched {
             truth.unmatched += unmatched.len();
             truth.cwe.extend(record.cwe.iter().cloned());
@@ -92,6 +96,7 @@ impl GroundTruth {
                 name: opinion.annotator.clone().unwrap_or_else(|| NAMELESS.to_string()),
                 label: opinion.label,
                 lines: in_document(opinion.flaws()),
+                note: None,
             })
             .collect();
         (!annotators.is_empty()).then(|| GroundTruth {
@@ -267,6 +272,7 @@ pub(super) mod tests {
                 name: "bob".to_string(),
                 label: Label::Vulnerable,
                 lines: lines.to_vec(),
+                note: None,
             }],
             cwe: Vec::new(),
             cve: Vec::new(),

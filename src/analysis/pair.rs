@@ -3,7 +3,8 @@
 use super::Finding;
 use super::agreement::Agreement;
 use crate::alignment::pairs::PairOutcome;
-use crate::annotations::Label;
+use crate::annotations::matching::{self, Matched, Place};
+use crate::annotations::{Label, Record};
 use crate::escape;
 use crate::lines::LineScore;
 use crate::syntax::Function;
@@ -131,6 +132,23 @@ pub fn counterpart<'a>(
 ) -> Option<&'a Function> {
     let same: Vec<&Function> = others.into_iter().filter(|other| other.name == name).collect();
     same.get(nth).or(same.last()).copied()
+}
+
+/// The record of the other half of the pair that a function is one of.
+pub fn partner<'r>(matched: &[Matched<'_>], records: &'r [Record]) -> Option<&'r Record> {
+    matched.iter().find_map(|matched| {
+        let own = matched.record.pair.as_ref()?;
+        let is_other = |record: &&Record| {
+            record.pair.as_ref().is_some_and(|pair| pair.id == own.id && pair.role != own.role)
+        };
+        records.iter().find(is_other)
+    })
+}
+
+/// Which of the functions of a file a record speaks of.
+pub fn function_of(record: &Record, places: &[Place<'_>]) -> Option<usize> {
+    let found = matching::find(std::slice::from_ref(record), places);
+    found.functions.iter().position(|matched| !matched.is_empty())
 }
 
 /// Compares two findings, one of each version.

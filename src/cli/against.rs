@@ -2,13 +2,15 @@
 
 use super::output::{Failure, Output};
 use super::source::Document;
-use super::truth::Truth;
+use super::truth::{self, Truth};
 use crate::analysis::agreement::GroundTruth;
 use crate::analysis::pair;
+use crate::annotations::matching::Place;
+use crate::annotations::{Role, uri};
 use crate::escape;
 use crate::revision::{self, Revision};
 use crate::syntax::Function;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Of a commit's name.
 const SHOWN_CHARACTERS: usize = 12;
@@ -62,11 +64,41 @@ fn nth_of_name(document: &Document, function: &Function) -> usize {
     same.filter(|other| other.span.start < function.span.start).count()
 }
 
+/// The other half of the function's pair, in the file that its record names. A record never leads out of the folder that
+/// it is relative to.
 pub(super) fn partner(
-    _document: &Document,
-    _function: &Function,
-    _truth: &Truth,
-    _output: &mut Output,
+    document: &Document,
+    function: &Function,
+    truth: &Truth,
+    output: &mut Output,
 ) -> Result<Other, Failure> {
-    Err(Failure::new(""))
+    let place_of = |what: &str| format!("{}: {}: {what}", document.shown(), escape::terminal(&function.name));
+    let (record, roots) = truth
+        .partner(document, function)
+        .ok_or_else(|| Failure::new(place_of("no pair in the annotation files holds this function")))?;
+    let file =
+        record.file.as_deref().and_then(uri::to_path).ok_or_else(|| {
+            Failure::new(place_of("the record of the other half of the pair names no file"))
+        })?;
+    let inside = |root: &PathBuf| {
+        let real = root.join(&file).canonicalize().ok()?;
+        real.starts_with(root.canonicalize().ok()?).then_some(real)
+    };
+    let path = roots.iter().find_map(inside).ok_or_else(|| {
+        let file = escape::terminal(&file);
+        Failure::new(place_of(&format!("{file}, which holds the other half of the pair, was not found")))
+    })?;
+    let mut other = Document::read(&path, None, output)?;
+    other.name = path.display().to_string();
+    let functions = other.functions();
+    let places: Vec<Place<'_>> =
+        functions.iter().map(|function| truth::place(&other, function, Some(&file))).collect();
+    let number = pair::function_of(record, &places).ok_or_else(|| {
+        let file = escape::terminal(&file);
+        Failure::new(place_of(&format!("the other half of the pair is not in {file} any more")))
+    })?;
+    let there = functions[number].clone();
+    let is_before = record.pair.as_ref().is_some_and(|pair| pair.role == Role::Before);
+    let truth = truth.of(&other, &there);
+    Ok(Other { document: other, function: there, source: file, truth, is_before })
 }

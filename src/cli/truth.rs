@@ -3,16 +3,17 @@
 use super::output::{Failure, Output};
 use super::source::Document;
 use crate::analysis::agreement::GroundTruth;
+use crate::analysis::pair;
 use crate::annotations::Record;
-use crate::annotations::matching::{self, Index, Match, Matched, Place};
+use crate::annotations::matching::{Match, Matched, Place};
 use crate::annotations::policy::Policy;
-use crate::annotations::{dataset, locate};
+use crate::annotations::store::{FileProblem, Store};
 use crate::config::{Settings, WORKSPACE_FILE};
 use crate::escape;
 use crate::syntax::Function;
 use std::path::{Path, PathBuf};
 
-/// More bad rows of one file are counted, not listed.
+/// More bad rows are counted, not listed.
 const MOST_WARNINGS: usize = 20;
 /// What tells the folder of a workspace.
 const WORKSPACE_MARKS: &[&str] = &[WORKSPACE_FILE, ".linelens", ".git"];
@@ -24,13 +25,12 @@ pub(super) struct Truth {
     sources: Vec<Source>,
 }
 
-/// The records of one annotation file.
+/// The records of one file, or of a workspace's.
 #[derive(Debug)]
 struct Source {
     /// Folders that the records' files may be relative to.
     roots: Vec<PathBuf>,
-    records: Vec<Record>,
-    index: Index,
+    store: Store,
 }
 
 impl Truth {
@@ -44,19 +44,26 @@ impl Truth {
         let workspace = workspace_of(document);
         let mut sources = Vec::new();
         if named.is_empty() {
-            let found = locate::files(&workspace, &settings.annotations);
-            for problem in found.problems {
-                output.warn(&problem);
-            }
-            for path in found.files {
-                sources.extend(Source::read(&path, vec![workspace.clone()], output)?);
+            let store = Store::load(&workspace, &settings.annotations);
+            sources.push(Source { store, roots: vec![workspace] });
+        } else {
+            for path in named {
+                let store = Store::of_file(path);
+                // The user named it: if nothing of it can be read, that is an error.
+                if let Some(problem) = store.problems().iter().find(|problem| problem.row.is_none())
+                    && store.records().is_empty()
+                {
+                    return Err(Failure::new(escape::terminal(&problem.to_string())));
+                }
+                sources.push(Source { store, roots: vec![folder_of(path), workspace.clone()] });
             }
         }
-        for path in named {
-            let source = Source::read(path, vec![folder_of(path), workspace.clone()], output)?;
-            sources.push(source.ok_or_else(|| {
-                Failure::new(format!("{} cannot be found", escape::terminal(&path.display().to_string())))
-            })?);
+        let problems: Vec<&FileProblem> = sources.iter().flat_map(|source| source.store.problems()).collect();
+        for problem in problems.iter().take(MOST_WARNINGS) {
+            output.warn(&problem.to_string());
+        }
+        if problems.len() > MOST_WARNINGS {
+            output.warn(&format!("{} more rows of annotation files are bad", problems.len() - MOST_WARNINGS));
         }
         Ok(Truth { policy: settings.annotation_policy.clone(), sources })
     }
@@ -74,7 +81,7 @@ impl Truth {
     pub(super) fn of_text(&self, document: &Document, function: &Function) -> Option<GroundTruth> {
         let place = place(document, function, None);
         let matched = self.sources.iter().flat_map(|source| {
-            let found = matching::find_with(&source.index, &source.records, &[place]);
+            let found = source.store.find(&[place]);
             found
                 .functions
                 .into_iter()
@@ -104,50 +111,39 @@ impl Truth {
 }
 
 impl Source {
-    /// `None` where there is no such file.
-    fn read(path: &Path, roots: Vec<PathBuf>, output: &mut Output) -> Result<Option<Source>, Failure> {
-        if !path.exists() {
-            return Ok(None);
-        }
-        let shown = escape::terminal(&path.display().to_string());
-        let samples =
-            dataset::import(path, None).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
-        let mut records = Vec::new();
-        let mut bad = 0;
-        for sample in samples {
-            match sample {
-                Ok(sample) => records.push(sample.record),
-                Err(error) => {
-                    bad += 1;
-                    if bad <= MOST_WARNINGS {
-                        output.warn(&format!("{shown}: {error}"));
-                    }
-                }
-            }
-        }
-        if bad > MOST_WARNINGS {
-            output.warn(&format!("{shown}: {} more bad rows", bad - MOST_WARNINGS));
-        }
-        let index = Index::new(&records);
-        Ok(Some(Source { roots, records, index }))
+    fn matched(&self, document: &Document, functions: &[Function], number: usize) -> Vec<Matched<'_>> {
+        let relative = self.relative(document);
+        let places: Vec<Place<'_>> =
+            functions.iter().map(|function| place(document, function, relative.as_deref())).collect();
+        self.store.find(&places).functions.swap_remove(number)
     }
 
-    fn matched(&self, document: &Document, functions: &[Function], number: usize) -> Vec<Matched<'_>> {
-        let path = Path::new(&document.name).canonicalize().ok();
-        let relative = self.roots.iter().find_map(|root| {
-            let inside = path.as_ref()?.strip_prefix(root.canonicalize().ok()?).ok()?;
+    /// The document's path as the records have it, with `/` between names.
+    fn relative(&self, document: &Document) -> Option<String> {
+        let path = Path::new(&document.name).canonicalize().ok()?;
+        self.roots.iter().find_map(|root| {
+            let inside = path.strip_prefix(root.canonicalize().ok()?).ok()?;
             let names: Option<Vec<&str>> =
                 inside.components().map(|name| name.as_os_str().to_str()).collect();
             Some(names?.join("/"))
-        });
-        let places: Vec<Place<'_>> =
-            functions.iter().map(|function| place(document, function, relative.as_deref())).collect();
-        let mut found = matching::find_with(&self.index, &self.records, &places);
-        found.functions.swap_remove(number)
+        })
     }
 }
 
-fn place<'a>(document: &'a Document, function: &'a Function, file: Option<&'a str>) -> Place<'a> {
+impl Truth {
+    /// The record of the other half of the pair that a function is one of, and the folders its file may be relative to.
+    pub(super) fn partner(&self, document: &Document, function: &Function) -> Option<(&Record, &[PathBuf])> {
+        let functions = document.functions();
+        let number = functions.iter().position(|other| other.span == function.span)?;
+        self.sources.iter().find_map(|source| {
+            let matched = source.matched(document, &functions, number);
+            let record = pair::partner(&matched, source.store.records())?;
+            Some((record, source.roots.as_slice()))
+        })
+    }
+}
+
+pub(super) fn place<'a>(document: &'a Document, function: &'a Function, file: Option<&'a str>) -> Place<'a> {
     Place {
         file,
         name: &function.name,

@@ -77,7 +77,7 @@ fn labelling(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
     for label in [Label::Vulnerable, Label::Benign, Label::Unsure] {
         let label_text = label_name(label);
         let title = match own.is_some_and(|own| own.label == label) {
-            true => format!("take the label \"{label_text}\" back"),
+            true => format!("label the function {label_text}, or take that label back"),
             false => format!("label the function {label_text}"),
         };
         let params = SetLabelParams {

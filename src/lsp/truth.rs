@@ -5,9 +5,11 @@ mod files;
 pub(crate) use files::{Change, annotator, are_annotations, can_label, edit, refresh};
 
 use crate::analysis::agreement::GroundTruth;
+use crate::analysis::pair;
 use crate::annotations::Record;
-use crate::annotations::matching::{self, Index, Match, Place};
+use crate::annotations::matching::{Match, Place};
 use crate::annotations::policy::Policy;
+use crate::annotations::store::Store;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::from_proto;
 use crate::lsp::shared::Shared;
@@ -22,7 +24,7 @@ use tower_lsp::ls_types::Uri;
 pub(crate) struct TruthStore {
     folders: Vec<FolderTruth>,
     documents: HashMap<Uri, DocumentTruth>,
-    /// Files whose client was warned of bad rows.
+    /// Files of which the client was warned.
     warned: Vec<PathBuf>,
 }
 
@@ -31,22 +33,14 @@ pub(crate) struct TruthStore {
 struct FolderTruth {
     root: PathBuf,
     patterns: Vec<String>,
-    stamps: Vec<files::Stamp>,
-    said: Arc<Said>,
-}
-
-/// Records with their index.
-#[derive(Debug, Default)]
-struct Said {
-    records: Vec<Record>,
-    index: Index,
+    store: Arc<Store>,
 }
 
 /// What was found for the functions of a document's text.
 #[derive(Debug)]
 struct DocumentTruth {
     text: Arc<str>,
-    said: Arc<Said>,
+    store: Arc<Store>,
     policy: Policy,
     functions: Arc<Vec<Option<GroundTruth>>>,
 }
@@ -75,11 +69,11 @@ impl Shared {
 
     /// For each function of a document; `None` where there is no annotation at all.
     fn truths_of(&self, snapshot: &Snapshot) -> Option<Arc<Vec<Option<GroundTruth>>>> {
-        let (file, said) = self.said_of(&snapshot.uri)?;
+        let (file, store) = self.store_of(&snapshot.uri)?;
         let policy = self.settings_of(&snapshot.uri).annotation_policy;
         let known = self.truth().documents.get(&snapshot.uri).and_then(|known| {
             let is_same = Arc::ptr_eq(&known.text, &snapshot.text)
-                && Arc::ptr_eq(&known.said, &said)
+                && Arc::ptr_eq(&known.store, &store)
                 && known.policy == policy;
             is_same.then(|| Arc::clone(&known.functions))
         });
@@ -90,14 +84,14 @@ impl Shared {
             snapshot.functions().iter().map(|located| &located.function).collect();
         let places = functions.iter().map(|function| place(snapshot, function, Some(&file)));
         let places: Vec<Place<'_>> = places.collect();
-        let found = matching::find_with(&said.index, &said.records, &places);
+        let found = store.find(&places);
         let truths = found.functions.iter().zip(&places);
         let truths = truths
             .map(|(matched, place)| GroundTruth::of_matches(matched, &policy, place.first_line, place.text));
         let functions = Arc::new(truths.collect::<Vec<_>>());
         let known = DocumentTruth {
             text: Arc::clone(&snapshot.text),
-            said,
+            store: Arc::clone(&store),
             policy,
             functions: Arc::clone(&functions),
         };
@@ -114,24 +108,45 @@ impl Shared {
         text: &str,
         first_line: usize,
     ) -> Option<GroundTruth> {
-        let (_, said) = self.said_of(uri)?;
+        let (_, store) = self.store_of(uri)?;
         let policy = self.settings_of(uri).annotation_policy;
         let place = Place { file: None, name, first_line, text };
-        let mut found = matching::find_with(&said.index, &said.records, &[place]);
+        let mut found = store.find(&[place]);
         let mut matched = found.functions.pop()?;
         matched.retain(|matched| matched.how <= Match::TextWithoutWhitespace);
         GroundTruth::of_matches(&matched, &policy, first_line, text)
     }
 
     /// The path of a document relative to its folder, with `/` between names, and what the folder's files say.
-    fn said_of(&self, uri: &Uri) -> Option<(String, Arc<Said>)> {
+    fn store_of(&self, uri: &Uri) -> Option<(String, Arc<Store>)> {
         let path = from_proto::file_path(uri)?;
-        let store = self.truth();
-        let folder = store.folder(&path)?;
-        let said = Arc::clone(&folder.said);
-        (!said.records.is_empty()).then_some(())?;
-        Some((relative(&path, &folder.root)?, said))
+        let truth = self.truth();
+        let folder = truth.folder(&path)?;
+        let store = Arc::clone(&folder.store);
+        (!store.records().is_empty()).then_some(())?;
+        Some((relative(&path, &folder.root)?, store))
     }
+
+    /// The other half of the pair that a function of a document is one of.
+    pub(crate) fn partner_of(&self, snapshot: &Snapshot, function: &Function) -> Option<Partner> {
+        let (file, store) = self.store_of(&snapshot.uri)?;
+        let root = self.truth().folder(&from_proto::file_path(&snapshot.uri)?)?.root.clone();
+        let functions = snapshot.functions();
+        let places: Vec<Place<'_>> =
+            functions.iter().map(|located| place(snapshot, &located.function, Some(&file))).collect();
+        let number = functions.iter().position(|other| other.function.span == function.span)?;
+        let found = store.find(&places);
+        let record = pair::partner(found.functions.get(number)?, store.records())?.clone();
+        Some(Partner { root, record, store })
+    }
+}
+
+/// A record of the other half of a pair.
+#[derive(Debug)]
+pub(crate) struct Partner {
+    pub(crate) root: PathBuf,
+    pub(crate) record: Record,
+    pub(crate) store: Arc<Store>,
 }
 
 /// With `/` between names.

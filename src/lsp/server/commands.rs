@@ -242,7 +242,7 @@ impl Server {
         let offset = self.offset(&snapshot, position);
         let change = change(snapshot.lines.line_at(offset));
         let shared = Arc::clone(&self.shared);
-        let edited = tokio::task::spawn_blocking(move || truth::edit(&shared, &snapshot, offset, change));
+        let edited = tokio::task::spawn_blocking(move || truth::edit(&shared, &snapshot, offset, &change));
         match edited.await.map_err(|_| Error::internal_error())? {
             Ok(Some(done)) => {
                 self.settings_changed();

@@ -1,122 +1,66 @@
 //! The annotation files: reading them again when they change, and writing to them.
 
-use super::{FolderTruth, Said, TruthStore, relative};
-use crate::annotations::matching::{Index, Place};
-use crate::annotations::{Label, Record, RowError, dataset, locate};
+use super::{FolderTruth, TruthStore, place, relative};
+use crate::annotations::Label;
+use crate::annotations::editing::{self, EditError, Edited, Site};
+use crate::annotations::matching::Place;
+use crate::annotations::store::{FileProblem, Store};
 use crate::config::Settings;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::ext::LabelledMessage;
 use crate::lsp::proto::from_proto;
 use crate::lsp::shared::Shared;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 use tower_lsp::ls_types::{
     Diagnostic, DiagnosticSeverity, MessageType, NumberOrString, Position, Range, Uri,
 };
 
-/// More bad rows of one file are counted, not listed.
-const MOST_WARNINGS: usize = 100;
-/// Annotations are a page of text; a data set of this size is not held in memory.
-const MOST_BYTES: u64 = 64 << 20;
 const CODE: &str = "bad-annotation";
 /// Who labels where neither the settings nor the environment name anybody.
 const SOMEBODY: &str = "anonymous";
 
-/// What a file was when it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    path: PathBuf,
-    modified: Option<SystemTime>,
-    bytes: u64,
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Stamp {
-        let metadata = std::fs::metadata(path).ok();
-        Stamp {
-            path: path.to_path_buf(),
-            modified: metadata.as_ref().and_then(|metadata| metadata.modified().ok()),
-            bytes: metadata.map_or(0, |metadata| metadata.len()),
-        }
-    }
-}
-
 /// Reads the annotation files of all folders again where they or the settings changed. Not for handlers.
 pub(crate) fn refresh(shared: &Shared) {
     let _one_at_a_time = shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
-    refresh_unless(shared, |folder, stamps| folder.stamps == stamps);
+    read(shared);
 }
 
-/// Reads again what is not fresh.
-fn refresh_unless(shared: &Shared, is_fresh: impl Fn(&FolderTruth, &[Stamp]) -> bool) {
+/// Must be called while nobody else reads or writes.
+fn read(shared: &Shared) {
     let roots = shared.settings().roots();
-    let mut warnings = Vec::new();
     shared.truth_mut().folders.retain(|folder| roots.contains(&folder.root));
     for root in roots {
         let patterns = shared.settings().settings(Some(&root)).annotations;
-        let located = locate::files(&root, &patterns);
-        for problem in &located.problems {
-            shared.show_once(MessageType::WARNING, &format!("linelens: {problem}"));
-        }
-        let stamps: Vec<Stamp> = located.files.iter().map(|file| Stamp::of(file)).collect();
-        let is_known = |folder: &FolderTruth| {
-            folder.root == root && folder.patterns == patterns && is_fresh(folder, &stamps)
+        // A pattern may name files that were not there before.
+        let is_current = |folder: &FolderTruth| {
+            folder.root == root
+                && folder.patterns == patterns
+                && !patterns.iter().any(|pattern| pattern.contains(['*', '?', '[', '{']))
+                && folder.store.is_current()
         };
-        if shared.truth().folders.iter().any(is_known) {
+        if shared.truth().folders.iter().any(is_current) {
             continue;
         }
-        let mut records = Vec::new();
-        for stamp in &stamps {
-            let (said, bad) = read(stamp);
-            records.extend(said);
-            warnings.push((stamp.path.clone(), bad));
-        }
-        let said = Arc::new(Said { index: Index::new(&records), records });
-        let mut store = shared.truth_mut();
-        store.folders.retain(|folder| folder.root != root);
-        store.folders.push(FolderTruth { root, patterns, stamps, said });
+        let store = Arc::new(Store::load(&root, &patterns));
+        let mut truth = shared.truth_mut();
+        truth.folders.retain(|folder| folder.root != root);
+        truth.folders.push(FolderTruth { root, patterns, store });
     }
-    warn(shared, warnings);
+    warn(shared);
 }
 
-/// The records of a file and what is wrong with it.
-fn read(stamp: &Stamp) -> (Vec<Record>, Vec<Diagnostic>) {
-    if stamp.bytes > MOST_BYTES {
-        let message = format!(
-            "the file has {} bytes and is not read; at most {MOST_BYTES} are: import what you need of it",
-            stamp.bytes
-        );
-        return (Vec::new(), vec![warning(0, message)]);
-    }
-    let samples = match dataset::import(&stamp.path, None) {
-        Ok(samples) => samples,
-        Err(error) => return (Vec::new(), vec![warning(0, error.to_string())]),
-    };
+fn warning(problem: &FileProblem) -> Diagnostic {
     // Of the other formats a row is no line.
-    let rows_are_lines = stamp.path.extension().is_some_and(|extension| extension == "jsonl");
-    let mut records = Vec::new();
-    let mut bad = Vec::new();
-    let mut more = 0;
-    for sample in samples {
-        match sample {
-            Ok(sample) => records.push(sample.record),
-            Err(_) if bad.len() >= MOST_WARNINGS => more += 1,
-            Err(error) => bad.push(of_row(&error, rows_are_lines)),
-        }
-    }
-    if more > 0 {
-        bad.push(warning(0, format!("{more} more rows are bad")));
-    }
-    (records, bad)
-}
-
-fn of_row(error: &RowError, rows_are_lines: bool) -> Diagnostic {
-    let line = if rows_are_lines { error.row.saturating_sub(1) } else { 0 };
-    warning(u32::try_from(line).unwrap_or(u32::MAX - 1), error.to_string())
-}
-
-fn warning(line: u32, message: String) -> Diagnostic {
+    let is_line = problem.path.extension().is_some_and(|extension| extension == "jsonl");
+    let line = problem.row.filter(|_| is_line).map_or(0, |row| row.saturating_sub(1));
+    let line = u32::try_from(line).unwrap_or(u32::MAX - 1);
+    let message = match problem.row {
+        Some(row) => format!("row {row}: {}", problem.reason),
+        None => problem.reason.clone(),
+    };
     let at = |line| Position { line, character: 0 };
     Diagnostic {
         range: Range { start: at(line), end: at(line + 1) },
@@ -128,22 +72,24 @@ fn warning(line: u32, message: String) -> Diagnostic {
     }
 }
 
-/// Warns of what is bad now and takes back what was.
-fn warn(shared: &Shared, warnings: Vec<(PathBuf, Vec<Diagnostic>)>) {
-    let mut store = shared.truth_mut();
-    let TruthStore { folders, warned, .. } = &mut *store;
-    let gone: Vec<PathBuf> = warned
-        .iter()
-        .filter(|path| !folders.iter().any(|folder| folder.stamps.iter().any(|stamp| stamp.path == **path)))
-        .cloned()
-        .collect();
-    let warnings = warnings.into_iter().chain(gone.into_iter().map(|path| (path, Vec::new())));
-    for (path, bad) in warnings.collect::<Vec<_>>() {
-        let was_bad = warned.contains(&path);
-        if bad.is_empty() && !was_bad {
-            continue;
+/// Warns of what is bad now and takes back what was. What is wrong with a pattern belongs to no file.
+fn warn(shared: &Shared) {
+    let mut files: BTreeMap<PathBuf, Vec<Diagnostic>> = BTreeMap::new();
+    let mut truth = shared.truth_mut();
+    let TruthStore { folders, warned, .. } = &mut *truth;
+    for path in warned.drain(..) {
+        files.insert(path, Vec::new());
+    }
+    for folder in folders.iter() {
+        for problem in folder.store.problems() {
+            if folder.store.files().any(|file| file == problem.path) {
+                files.entry(problem.path.clone()).or_default().push(warning(problem));
+            } else {
+                shared.show_once(MessageType::WARNING, &format!("linelens: annotations: {problem}"));
+            }
         }
-        warned.retain(|other| *other != path);
+    }
+    for (path, bad) in files {
         if !bad.is_empty() {
             warned.push(path.clone());
         }
@@ -155,10 +101,9 @@ fn warn(shared: &Shared, warnings: Vec<(PathBuf, Vec<Diagnostic>)>) {
 
 /// Whether one of the files may hold annotations.
 pub(crate) fn are_annotations(shared: &Shared, paths: &[PathBuf]) -> bool {
-    let store = shared.truth();
+    let truth = shared.truth();
     paths.iter().any(|path| {
-        let is_known =
-            store.folders.iter().any(|folder| folder.stamps.iter().any(|stamp| stamp.path == *path));
+        let is_known = truth.folders.iter().any(|folder| folder.store.files().any(|file| file == path));
         let extension = path.extension().and_then(|extension| extension.to_str());
         is_known || matches!(extension, Some("jsonl" | "sarif"))
     })
@@ -186,28 +131,95 @@ pub(crate) enum Change {
     Note(String),
 }
 
-/// Where labels for a document are written: the folder, the document's path in it, and the annotation file.
-fn target(shared: &Shared, uri: &Uri) -> Result<(PathBuf, String, PathBuf), String> {
+/// The workspace folder to whose annotation file labels for a document are written, and the document's path in it.
+fn target(shared: &Shared, uri: &Uri) -> Result<(PathBuf, String), String> {
     let path = from_proto::file_path(uri).ok_or("only files can be labelled: save it first")?;
-    let settings = shared.settings();
-    let root = settings.root_of(&path).ok_or_else(|| {
+    let root = shared.settings().root_of(&path).ok_or_else(|| {
         format!("{} lies in no workspace folder, so there is no annotation file for it", path.display())
     })?;
-    let patterns = settings.settings(Some(&path)).annotations;
-    let file = locate::written(&patterns)
-        .ok_or("the setting `annotations` names no file, only patterns: name one to write to")?;
     let relative = relative(&path, &root).ok_or_else(|| format!("{} has no UTF-8 name", path.display()))?;
-    Ok((root.clone(), relative, root.join(file)))
+    Ok((root, relative))
 }
 
+/// Writes what is said of the function at an offset; `Ok(None)`: there is no function. Not for handlers.
 pub(crate) fn edit(
     shared: &Shared,
     snapshot: &Snapshot,
     offset: usize,
-    change: Change,
+    change: &Change,
 ) -> Result<Option<LabelledMessage>, String> {
     let Ok(located) = snapshot.function_at(offset) else { return Ok(None) };
-    let (_root, relative, file) = target(shared, &snapshot.uri)?;
-    let _ = (located, relative, file, change);
-    Err(String::new())
+    let _one_at_a_time = shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
+    let (root, file) = target(shared, &snapshot.uri)?;
+    let annotator = annotator(&shared.settings_of(&snapshot.uri));
+    let functions = snapshot.functions();
+    let places: Vec<Place<'_>> =
+        functions.iter().map(|other| place(snapshot, &other.function, Some(&file))).collect();
+    let Some(number) = functions.iter().position(|other| other.function.span == located.function.span) else {
+        return Ok(None);
+    };
+    let time = editing::rfc3339(SystemTime::now());
+    let site = Site {
+        workspace: &root,
+        functions: &places,
+        function: number,
+        annotator: Some(&annotator),
+        time: Some(&time),
+    };
+    let edited = apply(shared, snapshot, number, &site, change);
+    // What was written shows at once; after a conflict, what somebody else wrote.
+    read(shared);
+    let (edited, message) = edited.map_err(|error| error.to_string())?;
+    let file = Uri::from_file_path(&edited.path).ok_or("the annotation file has no address")?;
+    Ok(Some(LabelledMessage { file, message }))
+}
+
+/// The caller shows what it knows of the annotator; where the file says otherwise, nothing is written.
+fn apply(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    number: usize,
+    site: &Site<'_>,
+    change: &Change,
+) -> Result<(Edited, String), EditError> {
+    let function = snapshot.functions().get(number).map(|located| &located.function);
+    let truth = function.and_then(|function| shared.truth_of(snapshot, function));
+    let own = truth.as_ref().and_then(|truth| {
+        truth.annotators.iter().find(|annotator| Some(annotator.name.as_str()) == site.annotator)
+    });
+    let name = function.map_or("", |function| function.name.as_str());
+    match change {
+        Change::ToggleLine(line) => {
+            let first = site.functions.get(number).map_or(0, |place| place.first_line);
+            let is_marked = own.is_some_and(|own| own.lines.contains(line));
+            let edited = editing::toggle_line(site, line.saturating_sub(first), is_marked)?;
+            let state = if is_marked { "is no longer" } else { "is" };
+            Ok((edited, format!("line {} of {name} {state} ground truth", line + 1)))
+        }
+        Change::Label(label) => {
+            let shown = own.map(|own| own.label);
+            let edited = match editing::set_label(site, shown, *label) {
+                // A label that only follows from there being no marked line is none to the file.
+                Err(EditError::Conflict { .. })
+                    if shown == Some(Label::Unsure) && own.is_some_and(|own| own.lines.is_empty()) =>
+                {
+                    editing::set_label(site, None, *label)?
+                }
+                edited => edited?,
+            };
+            let now =
+                edited.record.as_ref().map(|record| crate::analysis::agreement::label_name(record.label));
+            let message = match now {
+                Some(label) => format!("{name} is labelled {label}"),
+                None => format!("{name} has no label any more"),
+            };
+            Ok((edited, message))
+        }
+        Change::Note(note) => {
+            let shown = own.and_then(|own| own.note.as_deref());
+            let edited = editing::set_note(site, shown, Some(note))?;
+            let state = if note.trim().is_empty() { "has no note any more" } else { "has a note" };
+            Ok((edited, format!("{name} {state}")))
+        }
+    }
 }
