@@ -7,6 +7,7 @@
 
 use crate::analysis::{Granularity, Options, Profile};
 use crate::annotations::policy::Policy;
+use crate::annotations::store::NATIVE_FILE;
 use crate::detector::session::{ProviderChoice, SessionOptions};
 use crate::explain::{Method, Steps};
 use crate::tokens::LongPolicy;
@@ -49,9 +50,6 @@ pub enum Severity {
     Hint,
 }
 
-/// The annotation file of a workspace folder, unless settings name others.
-pub const DEFAULT_ANNOTATIONS: &str = ".linelens/annotations.jsonl";
-
 /// Settings that a workspace may choose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -81,7 +79,7 @@ impl Default for Settings {
             severity: Severity::Information,
             line_hints: false,
             top_lines: 5,
-            annotations: vec![DEFAULT_ANNOTATIONS.to_string()],
+            annotations: with_written(Vec::new()),
             annotator: None,
             annotation_policy: Policy::default(),
         }
@@ -418,7 +416,7 @@ impl Config {
             severity: layer.severity.unwrap_or(default.severity),
             line_hints: layer.line_hints.unwrap_or(default.line_hints),
             top_lines: layer.top_lines.unwrap_or(default.top_lines),
-            annotations: layer.annotations.unwrap_or(default.annotations),
+            annotations: with_written(layer.annotations.unwrap_or_default()),
             annotator: layer.annotator,
             annotation_policy: layer.annotation_policy.unwrap_or_default(),
         }
@@ -447,6 +445,14 @@ impl Config {
             *path = folder.join(&*path);
         }
     }
+}
+
+/// The file that the editor writes is always read.
+fn with_written(mut annotations: Vec<String>) -> Vec<String> {
+    if !annotations.iter().any(|name| name == NATIVE_FILE) {
+        annotations.insert(0, NATIVE_FILE.to_string());
+    }
+    annotations
 }
 
 /// `$XDG_CONFIG_HOME/linelens/config.toml`, else under `~/.config`; on Windows under `%APPDATA%`.

@@ -129,7 +129,7 @@ fn a_function_beside_its_version_in_git() {
 
     for (arguments, says) in [
         (vec!["explain", "a.c", "--against", "nothing"], "there is no revision \"nothing\""),
-        (vec!["explain", "a.c", "--against", "--help"], "unexpected argument"),
+        (vec!["explain", "a.c", "--against", "--help"], "a value is required"),
         (vec!["explain", "a.c", "--against=-p"], "is no revision"),
         (vec!["explain", "a.c", "--against", "HEAD", "--method", "all"], "choose one method"),
     ] {

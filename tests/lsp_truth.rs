@@ -7,7 +7,8 @@ mod support;
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use support::{Client, Knobs, Setup, UNIT, at, insert, plain, plugin, text_of, with};
+use std::time::{Duration, Instant};
+use support::{Client, Knobs, PATIENCE, Setup, UNIT, at, insert, plain, plugin, text_of, with};
 
 const HEADER: &str = "{\"schema\":\"linelens-annotations\",\"version\":1}";
 
@@ -63,8 +64,26 @@ impl Workspace {
         client.ignore("window/logMessage");
         client.open(&self.uri("unit.c"), UNIT);
         client.settle();
+        // Annotation files are read beside the analysis.
+        if self.annotations().exists() {
+            until(&mut client, "alignment", |client| is_aligned(client, &self.uri("unit.c")));
+        }
         (client, knobs)
     }
+}
+
+/// Asks again until it is so.
+fn until(client: &mut Client, what: &str, mut is_so: impl FnMut(&mut Client) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so(client) {
+        assert!(Instant::now() < deadline, "no {what}");
+        client.listen(Duration::from_millis(20));
+    }
+}
+
+/// Whether there is ground truth for `copy`.
+fn is_aligned(client: &mut Client, uri: &str) -> bool {
+    explained(client, uri, 3).get("alignment").is_some()
 }
 
 /// What an annotator says of `copy`: these 1-based lines of it are flaws.
@@ -224,15 +243,7 @@ fn annotation_files_are_watched_and_cost_no_run() {
     let changed = format!("file://{}", workspace.annotations().display());
     client.take("linelens/relevance");
     client.notify("workspace/didChangeWatchedFiles", json!({"changes": [{"uri": changed, "type": 1}]}));
-    client
-        .wait(
-            |client| {
-                let finding = client.call("linelens/explain", at(&uri, 3, 4)).unwrap();
-                finding.get("alignment").is_some().then_some(())
-            },
-            "alignment",
-        )
-        .unwrap();
+    until(&mut client, "alignment", |client| is_aligned(client, &uri));
     assert_eq!(knobs.runs().len(), runs, "the model did not run again");
     client.finish();
 }
@@ -244,15 +255,7 @@ fn without_watchers_a_save_looks_again() {
     let uri = workspace.uri("unit.c");
     workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
     client.notify("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
-    client
-        .wait(
-            |client| {
-                let finding = client.call("linelens/explain", at(&uri, 3, 4)).unwrap();
-                finding.get("alignment").is_some().then_some(())
-            },
-            "alignment",
-        )
-        .unwrap();
+    until(&mut client, "alignment", |client| is_aligned(client, &uri));
     client.finish();
 }
 
@@ -271,26 +274,25 @@ fn bad_rows_are_diagnostics_of_the_annotation_file() {
         let published = client.take("textDocument/publishDiagnostics");
         published.into_iter().filter(|p| p["uri"] == json!(file)).collect()
     };
-    let published = of_file(&mut client);
-    let diagnostics = published.last().unwrap()["diagnostics"].as_array().unwrap();
+    let mut diagnostics = Vec::new();
+    until(&mut client, "warning", |client| {
+        diagnostics =
+            of_file(client).last().map_or(Vec::new(), |p| p["diagnostics"].as_array().unwrap().clone());
+        !diagnostics.is_empty()
+    });
     assert_eq!(diagnostics.len(), 1);
     assert_eq!(diagnostics[0]["severity"], 2);
     assert_eq!(diagnostics[0]["code"], "bad-annotation");
     assert_eq!(diagnostics[0]["range"]["start"]["line"], 1, "the header is line 0");
     // The other row counts.
+    until(&mut client, "alignment", |client| is_aligned(client, &workspace.uri("unit.c")));
     assert_eq!(explained(&mut client, &workspace.uri("unit.c"), 3)["alignment"]["lines"], json!([3]));
     // Mended, the warning goes.
     workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
     client.notify("workspace/didChangeWatchedFiles", json!({"changes": [{"uri": file, "type": 2}]}));
-    client
-        .wait(
-            |client| {
-                client.call("linelens/explain", at(&workspace.uri("unit.c"), 3, 4)).unwrap();
-                of_file(client).last().filter(|p| p["diagnostics"] == json!([])).map(|_| ())
-            },
-            "no warnings",
-        )
-        .unwrap();
+    until(&mut client, "end of the warnings", |client| {
+        of_file(client).last().is_some_and(|published| published["diagnostics"] == json!([]))
+    });
     client.ignore("textDocument/publishDiagnostics");
     client.take("textDocument/publishDiagnostics");
     client.finish();
@@ -326,11 +328,8 @@ fn annotations_outside_the_folder_are_neither_read_nor_written() {
     setup.options["annotations"] = json!([".linelens/annotations.jsonl", "../*/.linelens/*.jsonl"]);
     let knobs = Knobs::default();
     let mut client = Client::start(setup, &knobs);
-    for method in
-        ["textDocument/publishDiagnostics", "linelens/relevance", "window/logMessage", "window/showMessage"]
-    {
-        client.ignore(method);
-    }
+    client.ignore("textDocument/publishDiagnostics");
+    client.ignore("linelens/relevance");
     let uri = inside.uri("unit.c");
     client.open(&uri, UNIT);
     client.settle();
@@ -338,6 +337,12 @@ fn annotations_outside_the_folder_are_neither_read_nor_written() {
     let error = command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap_err();
     assert_eq!(error["code"], -32803, "{error}");
     assert_eq!(std::fs::read_to_string(outside.annotations()).unwrap(), before);
+    // What came before it was ignored.
+    let told = client.take("window/showMessage");
+    assert!(
+        told.iter().any(|told| told["message"].as_str().unwrap().contains("outside the workspace folder"))
+    );
+    client.take("window/logMessage");
     client.finish();
 }
 
@@ -351,10 +356,11 @@ fn lenses_are_renewed_when_what_they_say_changes() {
     let asked = |client: &Client| {
         client.requests.iter().filter(|request| request["method"] == "workspace/codeLens/refresh").count()
     };
+    until(&mut client, "refresh after the analysis", |client| asked(client) >= 1);
+    client.listen(Duration::from_millis(100));
     let before = asked(&client);
-    assert!(before >= 1, "the functions were analysed");
     command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap();
-    client.wait(|client| (asked(client) > before).then_some(()), "a refresh").unwrap();
+    until(&mut client, "refresh", |client| asked(client) > before);
     assert!(titles(&mut client, &uri)[0].contains(" · DA 0."));
     client.finish();
 }
@@ -575,7 +581,6 @@ fn versions_are_compared() {
     rows.push(vulnerable_by_hash());
     workspace.annotate(&rows);
     client.command("linelens.reload", json!([])).unwrap();
-    client.settle();
     let mut params = at(&uri, 3, 4);
     params["revision"] = json!("HEAD");
     let pair = command(&mut client, "linelens.comparePair", params.clone()).unwrap();

@@ -30,7 +30,8 @@ pub(crate) fn refresh(shared: &Shared) {
 
 /// Must be called while nobody else reads or writes.
 fn read(shared: &Shared) {
-    let roots = shared.settings().roots();
+    // A folder that is only in the client's mind has no files.
+    let roots: Vec<PathBuf> = shared.settings().roots().into_iter().filter(|root| root.is_dir()).collect();
     shared.truth_mut().folders.retain(|folder| roots.contains(&folder.root));
     for root in roots {
         let patterns = shared.settings().settings(Some(&root)).annotations;
