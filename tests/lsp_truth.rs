@@ -337,7 +337,7 @@ fn annotations_outside_the_folder_are_neither_read_nor_written() {
     let error = command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap_err();
     assert_eq!(error["code"], -32803, "{error}");
     assert_eq!(std::fs::read_to_string(outside.annotations()).unwrap(), before);
-    // What came before it was ignored.
+    client.listen(Duration::from_millis(200));
     let told = client.take("window/showMessage");
     assert!(
         told.iter().any(|told| told["message"].as_str().unwrap().contains("outside the workspace folder"))
@@ -403,6 +403,27 @@ fn what_others_wrote_meanwhile_is_kept() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert_eq!(rows[0], copy_row("bob", "vulnerable", &[2]));
     assert_eq!(rows[1]["annotator"], "ann");
+    client.finish();
+}
+
+#[test]
+fn who_was_faster_is_not_overwritten_and_the_user_is_told() {
+    let workspace = Workspace::new();
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    // The same annotator marked the line elsewhere, and the server does not know it yet.
+    workspace.annotate(&[copy_row("ann", "vulnerable", &[2])]);
+    let before = std::fs::read_to_string(workspace.annotations()).unwrap();
+    let error = command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("changed by another program"), "{error}");
+    let shown = client.expect("window/showMessage");
+    assert_eq!(shown["type"], 1);
+    assert!(shown["message"].as_str().unwrap().contains("nothing was written"), "{shown}");
+    assert_eq!(std::fs::read_to_string(workspace.annotations()).unwrap(), before);
+    // Now it does.
+    assert_eq!(explained(&mut client, &uri, 3)["alignment"]["lines"], json!([3]));
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap();
+    assert_eq!(workspace.rows()[0].get("lines").cloned().unwrap_or(json!([])), json!([]));
     client.finish();
 }
 
@@ -589,6 +610,36 @@ fn versions_are_compared() {
     params["revision"] = json!("no-such-branch");
     let error = command(&mut client, "linelens.comparePair", params).unwrap_err();
     assert!(error["message"].as_str().unwrap().contains("no revision \"no-such-branch\""), "{error}");
+    client.finish();
+}
+
+#[test]
+fn the_other_half_of_a_pair_comes_before_git() {
+    let workspace = Workspace::new();
+    let mut before = copy_row("bob", "vulnerable", &[2]);
+    before["pair"] = json!({"id": "7", "role": "before"});
+    let after = json!({"file": "fixed.c", "function": "copy", "range": [3, 6], "label": "benign",
+        "annotator": "bob", "pair": {"id": "7", "role": "after"}});
+    workspace.annotate(&[before, after.clone()]);
+    std::fs::write(workspace.path("fixed.c"), UNIT.replace("strcpy(to, from)", "copy_at_most(to, from, 8)"))
+        .unwrap();
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let pair = command(&mut client, "linelens.comparePair", at(&uri, 3, 4)).unwrap();
+    assert_eq!(pair["before"]["source"], "document");
+    assert_eq!(pair["after"]["source"], "fixed.c");
+    assert_eq!(pair["outcome"], "P-C", "{}", pair["content"]["text"]);
+    assert_eq!(pair["after"]["alignment"]["label"], "benign");
+    // A record that leads out of the folder is not followed.
+    let mut outside = after;
+    outside["file"] = json!("../fixed.c");
+    let mut before = copy_row("bob", "vulnerable", &[2]);
+    before["pair"] = json!({"id": "7", "role": "before"});
+    workspace.annotate(&[before, outside]);
+    client.notify("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
+    until(&mut client, "refusal", |client| {
+        command(client, "linelens.comparePair", at(&uri, 3, 4)).is_err_and(|error| error["code"] == -32803)
+    });
     client.finish();
 }
 

@@ -65,9 +65,9 @@ pub(crate) struct Counterpart {
 
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Finding(DocumentFinding),
-    Methods(ComparisonMessage),
-    Pair(PairMessage),
+    Finding(Box<DocumentFinding>),
+    Methods(Box<ComparisonMessage>),
+    Pair(Box<PairMessage>),
 }
 
 /// `Ok(None)`: there is no function at the position.

@@ -43,7 +43,7 @@ impl Server {
     pub(crate) async fn explain(&self, params: ExplainParams) -> Result<Option<DocumentFinding>> {
         let (answer, _cancel_on_drop) = guarded("linelens/explain", || self.start_explain(params))?;
         match answered(answer).await? {
-            Some(Answer::Finding(finding)) => Ok(Some(finding)),
+            Some(Answer::Finding(finding)) => Ok(Some(*finding)),
             _ => Ok(None),
         }
     }
@@ -214,7 +214,7 @@ impl Server {
 
     async fn toggle_line(&self, params: PlaceParams) -> Result<Option<Value>> {
         let uri = params.text_document.uri;
-        self.edit_truth(uri, params.position, |line| Change::ToggleLine(line)).await
+        self.edit_truth(uri, params.position, Change::ToggleLine).await
     }
 
     async fn set_label(&self, params: SetLabelParams) -> Result<Option<Value>> {

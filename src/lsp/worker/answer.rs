@@ -91,7 +91,8 @@ impl Worker {
         })?;
         let (snapshot, function) = self.current(snapshot, function)?;
         let finding = self.at_home(&finding, &snapshot, &function.function);
-        Ok(Some(Answer::Finding(to_proto::document_finding(&finding, &snapshot, &model.info))))
+        let message = to_proto::document_finding(&finding, &snapshot, &model.info);
+        Ok(Some(Answer::Finding(Box::new(message))))
     }
 
     /// One method that fails does not hide what the others say.
@@ -123,7 +124,7 @@ impl Worker {
             findings.iter().map(|finding| self.at_home(finding, &snapshot, &function.function)).collect();
         let comparison = comparison::compare(at_home, failed);
         match to_proto::comparison_message(&comparison, &snapshot, &model.info) {
-            Some(message) => Ok(Some(Answer::Methods(message))),
+            Some(message) => Ok(Some(Answer::Methods(Box::new(message)))),
             None => {
                 let reasons: Vec<String> =
                     comparison.failed.iter().map(|(method, reason)| format!("{method}: {reason}")).collect();
@@ -169,7 +170,8 @@ impl Worker {
             true => pair::view(other_finding, before.1, finding, after.1),
             false => pair::view(finding, before.1, other_finding, after.1),
         };
-        Ok(Some(Answer::Pair(to_proto::pair_message(&view, before, after, &snapshot, &model.info))))
+        let message = to_proto::pair_message(&view, before, after, &snapshot, &model.info);
+        Ok(Some(Answer::Pair(Box::new(message))))
     }
 
     /// Runs the model for a function of a document; the document learns what came out.
