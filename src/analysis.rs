@@ -1,14 +1,19 @@
 //! The façade: a function of a document in, a [`Finding`] out, in editor-independent plain data.
 
+pub mod agreement;
+pub mod comparison;
+pub mod pair;
+
 use crate::detector::{Cancellation, DetectError, Detection, Detector, DetectorInfo};
 use crate::explain::{
     self, Completeness, ExplainError, Faithfulness, Manner, Method, Methods, Steps, Subject, TokenRelevance,
 };
 use crate::lines::reference::{self, Unit};
-use crate::lines::{self, LineScore, LineTokens};
-use crate::syntax::Function;
+use crate::lines::{self, LineScore, LineTokens, UnitScores};
+use crate::syntax::{self, Function};
 use crate::text::{ByteSpan, LineIndex};
 use crate::tokens::{Encoding, LongPolicy, Token, TokenizerError};
+use agreement::Agreement;
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -67,6 +72,24 @@ impl FromStr for Profile {
     }
 }
 
+/// What relevance is summed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Granularity {
+    #[default]
+    Line,
+    /// Statements, declarations and conditions, so that layout does not matter.
+    Statement,
+}
+
+impl fmt::Display for Granularity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Granularity::Line => "line",
+            Granularity::Statement => "statement",
+        })
+    }
+}
+
 /// What to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Options {
@@ -78,6 +101,7 @@ pub struct Options {
     pub long: Option<LongPolicy>,
     /// Sum |r| instead of r.
     pub absolute: bool,
+    pub granularity: Granularity,
     /// Overrides how finely the profile integrates gradients.
     pub steps: Option<Steps>,
     /// Also measure how faithful the explanation is, which takes some twenty model runs.
@@ -108,7 +132,11 @@ impl Options {
             steps if steps == self.profile.steps() => String::new(),
             steps => format!("+steps={steps}"),
         };
-        format!("{}{long}{steps}{absolute}", self.profile)
+        let granularity = match self.granularity {
+            Granularity::Line => String::new(),
+            granularity => format!("+granularity={granularity}"),
+        };
+        format!("{}{long}{steps}{absolute}{granularity}", self.profile)
     }
 }
 
@@ -139,12 +167,16 @@ pub struct Finding {
     /// In line order. `rank` 1 is the most relevant.
     pub lines: Vec<LineScore>,
     pub unseen_lines: Vec<usize>,
+    /// Where relevance was summed over statements: these, of which `lines` shows the relevance.
+    pub statements: Option<UnitScores>,
     /// In the profile `reference`, what `lines` were made of; else empty.
     pub units: Vec<Unit>,
     /// For integrated gradients.
     pub completeness: Option<Completeness>,
     /// Where it was asked for.
     pub faithfulness: Option<Faithfulness>,
+    /// Where ground truth was set beside the finding; see [`Finding::with_truth`].
+    pub agreement: Option<Agreement>,
 }
 
 impl Finding {
@@ -175,6 +207,8 @@ pub enum AnalysisError {
     Cancelled,
     #[error("the function is too long to analyse: it has {bytes} bytes, expected at most {most}")]
     TooLong { bytes: usize, most: usize },
+    #[error("the parser gave up on this function, so it has no statements: use granularity = line")]
+    NoStatements,
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
     #[error(transparent)]
@@ -296,9 +330,20 @@ impl Analyzer {
         let by_line = lines::tokens_by_line(document, lines, &tokens);
         let key = self.key(text_of(document, function), options);
         let relevance = self.explain(key, &computed, &by_line, options, cancel, progress)?;
-        let mut scores = lines::aggregate(document, lines, &tokens, &relevance.values, options.absolute);
+        let statements = match options.granularity {
+            Granularity::Line => None,
+            Granularity::Statement => {
+                let unit_of = statement_of_tokens(document, function, &tokens)?;
+                let values = &relevance.values;
+                Some(lines::aggregate_units(document, lines, &tokens, &unit_of, values, options.absolute))
+            }
+        };
+        let mut scores = match &statements {
+            Some(statements) => statements.on_lines(),
+            None => lines::aggregate(document, lines, &tokens, &relevance.values, options.absolute),
+        };
         let mut units = Vec::new();
-        if options.profile == Profile::Reference {
+        if options.profile == Profile::Reference && statements.is_none() {
             let texts = self.texts(document, &tokens);
             units = reference::units(document, lines, &tokens, &texts, &relevance.values, options.absolute);
             scores.scored = reference::by_line(&units);
@@ -332,9 +377,11 @@ impl Analyzer {
             windows: computed.encoding.windows.len(),
             lines: scores.scored,
             unseen_lines: scores.unseen,
+            statements,
             units,
             completeness: relevance.completeness,
             faithfulness,
+            agreement: None,
         })
     }
 
@@ -468,6 +515,20 @@ fn unless_cancelled(cancel: &Cancellation) -> Result<(), AnalysisError> {
 /// The function's text; empty where the span does not fit the document (a caller's mistake that must not panic).
 fn text_of<'a>(document: &'a str, function: &Function) -> &'a str {
     function.span.of(document).unwrap_or_default()
+}
+
+/// The statement of each token of a function.
+fn statement_of_tokens(
+    document: &str,
+    function: &Function,
+    tokens: &[Token],
+) -> Result<Vec<usize>, AnalysisError> {
+    let statements = syntax::statements(text_of(document, function)).ok_or(AnalysisError::NoStatements)?;
+    let offset = function.span.start;
+    Ok(tokens
+        .iter()
+        .map(|token| statements.at(lines::anchor(document, token).saturating_sub(offset)))
+        .collect())
 }
 
 /// The numbers of the lines that were scored, the most relevant first.

@@ -1,6 +1,7 @@
 //! The command line: arguments → one domain call → text. Exit codes: 0 done, 1 what was asked about is so (`check
 //! --fail-on flagged`, `doctor` on an unhealthy set-up, rows of `score` that failed, bad rows of annotation files), 2 error.
 
+mod against;
 mod annotations;
 mod arguments;
 mod check;
@@ -15,6 +16,7 @@ mod render;
 mod score;
 mod set_up;
 mod source;
+mod truth;
 
 use arguments::{Arguments, Command};
 use clap::Parser;

@@ -5,7 +5,9 @@
 //! A workspace is untrusted: the keys of [`Machine`] count only from the user file, the environment and flags; from
 //! anywhere else they are reported and left out.
 
-use crate::analysis::{Options, Profile};
+use crate::analysis::{Granularity, Options, Profile};
+use crate::annotations::policy::Policy;
+use crate::annotations::store::NATIVE_FILE;
 use crate::detector::session::{ProviderChoice, SessionOptions};
 use crate::explain::{Method, Steps};
 use crate::tokens::LongPolicy;
@@ -60,6 +62,12 @@ pub struct Settings {
     pub line_hints: bool,
     /// How many top lines a diagnostic names.
     pub top_lines: usize,
+    /// Annotation files of a workspace folder: paths relative to it, which may hold `*`, `**` and `?`.
+    pub annotations: Vec<String>,
+    /// Who labels; `None`: the user's name on this machine.
+    pub annotator: Option<String>,
+    /// What several annotators amount to.
+    pub annotation_policy: Policy,
 }
 
 impl Default for Settings {
@@ -71,6 +79,9 @@ impl Default for Settings {
             severity: Severity::Information,
             line_hints: false,
             top_lines: 5,
+            annotations: with_written(Vec::new()),
+            annotator: None,
+            annotation_policy: Policy::default(),
         }
     }
 }
@@ -181,6 +192,9 @@ pub const KEYS: &[Key] = keys![
     "long", true, "long functions: window or truncate", |v, layer| layer.long = Some(choice(v, LONG)?);
     "steps", true, "integrated gradients: auto or a number of steps", |v, layer| layer.steps = Some(steps(v)?);
     "absolute", true, "sum |relevance| instead of signed relevance", |v, layer| layer.absolute = Some(boolean(v)?);
+    "granularity", true, "sum relevance over: line or statement", |v, layer| {
+        layer.granularity = Some(choice(v, GRANULARITY)?)
+    };
     "analyze", true, "what is scored unasked: cursor, visible or file", |v, layer| {
         layer.analyze = Some(choice(v, ANALYZE)?)
     };
@@ -194,11 +208,20 @@ pub const KEYS: &[Key] = keys![
     "topLines", true, "how many top lines a diagnostic names, 0 to 50", |v, layer| {
         layer.top_lines = Some(integer(v, 0, 50)? as usize)
     };
+    "annotations", true, "annotation files, relative to the workspace folder; globs", |v, layer| {
+        layer.annotations = Some(strings(v)?)
+    };
+    "annotator", true, "who labels in the editor", |v, layer| layer.annotator = Some(name(v)?);
+    "annotationPolicy", true, "majority, union, intersection or annotator:NAME", |v, layer| {
+        layer.annotation_policy = Some(string(v)?.parse::<Policy>()?)
+    };
 ];
 
 const PROVIDERS: &[(&str, ProviderChoice)] =
     &[("auto", ProviderChoice::Auto), ("cpu", ProviderChoice::Cpu), ("cuda", ProviderChoice::Cuda)];
 const LONG: &[(&str, LongPolicy)] = &[("window", LongPolicy::Window), ("truncate", LongPolicy::Truncate)];
+const GRANULARITY: &[(&str, Granularity)] =
+    &[("line", Granularity::Line), ("statement", Granularity::Statement)];
 const ANALYZE: &[(&str, AnalyzeScope)] =
     &[("cursor", AnalyzeScope::Cursor), ("visible", AnalyzeScope::Visible), ("file", AnalyzeScope::File)];
 const SEVERITY: &[(&str, Severity)] = &[
@@ -223,12 +246,16 @@ struct Layer {
     threshold: Option<f64>,
     long: Option<LongPolicy>,
     absolute: Option<bool>,
+    granularity: Option<Granularity>,
     steps: Option<Steps>,
     analyze: Option<AnalyzeScope>,
     debounce: Option<Duration>,
     severity: Option<Severity>,
     line_hints: Option<bool>,
     top_lines: Option<usize>,
+    annotations: Option<Vec<String>>,
+    annotator: Option<String>,
+    annotation_policy: Option<Policy>,
 }
 
 /// The raw values that one source set, each already known to be good.
@@ -380,6 +407,7 @@ impl Config {
                 threshold: layer.threshold,
                 long: layer.long,
                 absolute: layer.absolute.unwrap_or_default(),
+                granularity: layer.granularity.unwrap_or_default(),
                 steps: layer.steps,
                 faithfulness: false,
             },
@@ -388,6 +416,9 @@ impl Config {
             severity: layer.severity.unwrap_or(default.severity),
             line_hints: layer.line_hints.unwrap_or(default.line_hints),
             top_lines: layer.top_lines.unwrap_or(default.top_lines),
+            annotations: with_written(layer.annotations.unwrap_or_default()),
+            annotator: layer.annotator,
+            annotation_policy: layer.annotation_policy.unwrap_or_default(),
         }
     }
 
@@ -414,6 +445,14 @@ impl Config {
             *path = folder.join(&*path);
         }
     }
+}
+
+/// The file that the editor writes is always read.
+fn with_written(mut annotations: Vec<String>) -> Vec<String> {
+    if !annotations.iter().any(|name| name == NATIVE_FILE) {
+        annotations.insert(0, NATIVE_FILE.to_string());
+    }
+    annotations
 }
 
 /// `$XDG_CONFIG_HOME/linelens/config.toml`, else under `~/.config`; on Windows under `%APPDATA%`.
@@ -482,6 +521,25 @@ fn kind(value: &Value) -> &'static str {
 
 fn string(value: &Value) -> Result<&str, String> {
     value.as_str().ok_or_else(|| format!("expected a string, found {}", kind(value)))
+}
+
+/// A list, or one.
+fn strings(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(values) => values.iter().map(|value| string(value).map(str::to_string)).collect(),
+        value => Ok(vec![string(value)?.to_string()]),
+    }
+}
+
+/// A name that is not empty and fits on a line.
+fn name(value: &Value) -> Result<String, String> {
+    match string(value)?.trim() {
+        "" => Err("expected a name, found an empty string".to_string()),
+        name if name.chars().any(char::is_control) => {
+            Err("expected a name, found control characters".to_string())
+        }
+        name => Ok(name.to_string()),
+    }
 }
 
 fn path(value: &Value) -> Result<PathBuf, String> {

@@ -43,6 +43,8 @@ pub mod evaluation;
 
 pub mod doctor;
 
+pub mod revision;
+
 pub mod config;
 
 pub mod cli;

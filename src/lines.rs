@@ -5,7 +5,7 @@ pub mod reference;
 use crate::text::{ByteSpan, LineIndex};
 use crate::tokens::Token;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A scored line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,26 +71,115 @@ pub fn aggregate(
     for (token, relevance) in tokens.iter().zip(relevance) {
         let code = first_non_whitespace(document, token.span);
         let sum = sums.entry(lines.line_at(code.unwrap_or(token.span.start))).or_default();
-        sum.has_code |= code.is_some();
-        if let Some(value) = relevance.filter(|value| value.is_finite()) {
-            sum.has_seen_code |= code.is_some();
-            sum.raw += if absolute { value.abs() } else { value };
-        }
+        sum.add(code.is_some(), relevance, absolute);
     }
 
     let mut scores = LineScores::default();
     for (line, sum) in sums {
-        if sum.has_seen_code {
-            // Finite terms may still add up to infinity.
-            let raw = sum.raw.clamp(f64::MIN, f64::MAX);
-            scores.scored.push(LineScore { line, raw, score: 0.0, rank: 0 });
-        } else if sum.has_code {
-            scores.unseen.push(line);
-        }
+        scores.push(line, &sum);
     }
     rescale(&mut scores.scored);
     rank(&mut scores.scored);
     scores
+}
+
+/// Relevance of groups of tokens that are not lines, for example statements.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct UnitScores {
+    /// The 0-based lines of the document that hold code of each unit, in order.
+    pub lines: Vec<Vec<usize>>,
+    /// Scored and unseen units; a unit's number, its index in `lines`, stands in the place of a line.
+    pub scores: LineScores,
+}
+
+impl UnitScores {
+    /// The units that have one of these lines; a line without a unit gets a number of its own behind all units.
+    pub fn units_of(&self, lines: &[usize]) -> Vec<usize> {
+        let is_of = |unit: &Vec<usize>| unit.iter().any(|line| lines.contains(line));
+        let mut units: Vec<usize> =
+            (0..self.lines.len()).filter(|number| self.lines.get(*number).is_some_and(is_of)).collect();
+        let without = lines.iter().filter(|line| !self.lines.iter().any(|unit| unit.contains(line)));
+        units.extend((self.lines.len()..).zip(without).map(|(number, _)| number));
+        units
+    }
+
+    /// What is shown on the lines: the relevance of the unit on them, of several the most relevant one's.
+    pub fn on_lines(&self) -> LineScores {
+        let mut shown: BTreeMap<usize, LineScore> = BTreeMap::new();
+        for score in &self.scores.scored {
+            for line in self.lines.get(score.line).into_iter().flatten() {
+                let of_line = shown.entry(*line).or_insert(LineScore { line: *line, ..*score });
+                if score.raw > of_line.raw {
+                    *of_line = LineScore { line: *line, ..*score };
+                }
+            }
+        }
+        let unseen = self.scores.unseen.iter().filter_map(|unit| self.lines.get(*unit)).flatten();
+        let unseen: BTreeSet<usize> = unseen.copied().filter(|line| !shown.contains_key(line)).collect();
+        let mut scored: Vec<LineScore> = shown.into_values().collect();
+        rank(&mut scored);
+        LineScores { scored, unseen: unseen.into_iter().collect() }
+    }
+}
+
+/// Sums token relevance per unit and rescales over the units ("groups of tokens corresponding to source code
+/// entities", Pintore et al., arXiv 2510.11202, Section III).
+///
+/// `units[i]` is the unit of the first byte of `tokens[i]` that is no whitespace, or of its start where there is none.
+/// As in [`aggregate`], whitespace on a line without code counts nowhere. Units are numbered anew, in the order of
+/// their first token with code.
+pub fn aggregate_units(
+    document: &str,
+    lines: &LineIndex,
+    tokens: &[Token],
+    units: &[usize],
+    relevance: &[Option<f64>],
+    absolute: bool,
+) -> UnitScores {
+    let line_of = |token: &Token| {
+        let code = first_non_whitespace(document, token.span);
+        (code.is_some(), lines.line_at(code.unwrap_or(token.span.start)))
+    };
+    let with_code: BTreeSet<usize> =
+        tokens.iter().map(line_of).filter(|(has_code, _)| *has_code).map(|(_, line)| line).collect();
+    let mut sums: BTreeMap<usize, (usize, LineSum, BTreeSet<usize>)> = BTreeMap::new();
+    let relevance = relevance.iter().copied().chain(std::iter::repeat(None));
+    for (number, ((token, unit), relevance)) in tokens.iter().zip(units).zip(relevance).enumerate() {
+        let (has_code, line) = line_of(token);
+        if !with_code.contains(&line) {
+            continue;
+        }
+        let (first, sum, of_unit) =
+            sums.entry(*unit).or_insert_with(|| (usize::MAX, LineSum::default(), BTreeSet::new()));
+        if has_code {
+            *first = number.min(*first);
+            of_unit.insert(line);
+        }
+        sum.add(has_code, relevance, absolute);
+    }
+    let mut sums: Vec<_> = sums.into_values().filter(|(_, sum, _)| sum.has_code).collect();
+    sums.sort_by_key(|(first, ..)| *first);
+
+    let mut found = UnitScores::default();
+    for (unit, (_, sum, of_unit)) in sums.into_iter().enumerate() {
+        found.lines.push(of_unit.into_iter().collect());
+        found.scores.push(unit, &sum);
+    }
+    rescale(&mut found.scores.scored);
+    rank(&mut found.scores.scored);
+    found
+}
+
+impl LineScores {
+    fn push(&mut self, line: usize, sum: &LineSum) {
+        if sum.has_seen_code {
+            // Finite terms may still add up to infinity.
+            let raw = sum.raw.clamp(f64::MIN, f64::MAX);
+            self.scored.push(LineScore { line, raw, score: 0.0, rank: 0 });
+        } else if sum.has_code {
+            self.unseen.push(line);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -99,6 +188,16 @@ struct LineSum {
     /// Some token, seen or not, holds a non-whitespace byte.
     has_code: bool,
     has_seen_code: bool,
+}
+
+impl LineSum {
+    fn add(&mut self, has_code: bool, relevance: Option<f64>, absolute: bool) {
+        self.has_code |= has_code;
+        if let Some(value) = relevance.filter(|value| value.is_finite()) {
+            self.has_seen_code |= has_code;
+            self.raw += if absolute { value.abs() } else { value };
+        }
+    }
 }
 
 /// `(raw − min) / (max − min)`; all equal → 0.
@@ -127,6 +226,11 @@ fn rank(scored: &mut [LineScore]) {
     for (position, index) in order.into_iter().enumerate() {
         scored[index].rank = position + 1;
     }
+}
+
+/// Where a token counts: its first byte that is no whitespace, or its start where there is none.
+pub fn anchor(document: &str, token: &Token) -> usize {
+    first_non_whitespace(document, token.span).unwrap_or(token.span.start)
 }
 
 /// The offset of the span's first byte that is part of no whitespace character. The span may start or end inside a

@@ -3,8 +3,11 @@
 //! Handlers (`server`) translate and change the documents; one `worker` thread owns the model and takes its work from
 //! the `queue` and the open `documents`; everything for the client goes through the `outbox`.
 
+mod actions;
+mod counterpart;
 mod documents;
 mod hover;
+mod lens;
 mod options;
 mod outbox;
 mod parent;
@@ -15,6 +18,7 @@ mod queue;
 mod server;
 mod shared;
 mod transport;
+mod truth;
 mod worker;
 
 pub use proto::ext;

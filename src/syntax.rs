@@ -11,7 +11,10 @@ use std::sync::Arc;
 mod header;
 mod lex;
 mod scan;
+mod statements;
 mod tree;
+
+pub use statements::{Statements, statements};
 
 /// The grammar a document is parsed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

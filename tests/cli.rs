@@ -107,13 +107,45 @@ fn explain_finds_functions_by_position_name_and_standard_input() {
     assert_eq!(names(&["a.c", "--function", "second"], ""), ["second"]);
     assert_eq!(names(&["-", "--language", "c"], SOURCE), ["first", "second"]);
     assert_eq!(names(&["-"], "struct A { int f() { return 1; } };"), ["f"]);
-    let methods = rows(&run(folder.path(), &["explain", "a.c:6", "--method", "all", "--format", "json"], ""));
-    let methods: Vec<&str> = methods.iter().map(|row| row["method"].as_str().unwrap()).collect();
-    assert_eq!(methods.first(), Some(&"attention:first"));
-    assert_eq!(
-        methods[methods.len() - 5..],
-        ["attention:last", "ig", "attnlrp", "gradient-x-input", "occlusion"]
-    );
+}
+
+#[test]
+fn all_methods_are_one_table() {
+    let folder = workspace();
+    let rows = rows(&run(folder.path(), &["explain", "a.c:6", "--method", "all", "--format", "json"], ""));
+    assert_eq!(rows.len(), 1, "one object a function");
+    let methods = rows[0]["methods"].as_array().unwrap();
+    let names: Vec<&str> = methods.iter().map(|method| method["method"].as_str().unwrap()).collect();
+    assert_eq!(names.first(), Some(&"attention:first"));
+    for name in ["attention:last", "ig", "attnlrp", "gradient-x-input", "occlusion"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    for method in methods {
+        let correlations = method["spearman"].as_object().unwrap();
+        assert_eq!(correlations.keys().collect::<Vec<_>>(), names);
+        let own = correlations[method["method"].as_str().unwrap()].as_f64().unwrap();
+        assert!((own - 1.0).abs() < 1e-12);
+        assert_eq!(method["lines"].as_array().unwrap().len(), 5);
+        assert_eq!(method["completenessGap"].is_number(), method["method"] == "ig");
+    }
+    let text = out(&run(folder.path(), &["explain", "a.c:6", "--method", "all"], ""));
+    let head = text.lines().find(|line| line.starts_with("method")).unwrap();
+    assert!(head.contains("gap") && head.contains("ρ occlusion"), "{text}");
+    assert!(!head.contains("DA"), "nobody said anything about the function: {text}");
+}
+
+#[test]
+fn statements_are_a_granularity() {
+    let folder = workspace();
+    let arguments = ["explain", "a.c:6", "--granularity", "statement", "--format", "json"];
+    let rows = rows(&run(folder.path(), &arguments, ""));
+    assert_eq!(rows[0]["profile"], "editor+granularity=statement");
+    let lines = rows[0]["lines"].as_array().unwrap();
+    // The braces are one unit.
+    assert_eq!(lines[1]["raw"], lines[4]["raw"]);
+    assert_ne!(lines[1]["raw"], lines[2]["raw"]);
+    let bad = run(folder.path(), &["explain", "a.c:6", "--granularity", "word"], "");
+    assert!(err(&bad).contains("expected one of line, statement"), "{}", err(&bad));
 }
 
 #[test]

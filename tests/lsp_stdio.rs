@@ -154,6 +154,9 @@ fn the_protocol_page_and_the_types_agree() {
     same_shape::<ext::RelevanceParams>("## `linelens/relevance`");
     same_shape::<ext::StatusParams>("## `linelens/status`");
     same_shape::<ext::ServerExtension>("### What the server answers");
+    same_shape::<ext::ComparisonMessage>("### Comparing methods");
+    same_shape::<ext::PairMessage>("### Comparing versions");
+    same_shape::<ext::LabelledMessage>("### What was written");
     // Every optional field is in the examples, or the comparison would miss it.
     let mentioned: BTreeSet<&str> = PAGE
         .split('`')
@@ -169,6 +172,10 @@ fn the_protocol_page_and_the_types_agree() {
     }
     let example = fields(&block("### Parameters of `linelens/explain`"));
     for optional in [".method", ".profile", ".model", ".workDoneToken"] {
+        assert!(example.contains(optional), "{optional}");
+    }
+    let example = fields(&block("### The finding"));
+    for optional in [".completenessGap", ".lines.groundTruth", ".alignment.reason", ".alignment.wouldBe"] {
         assert!(example.contains(optional), "{optional}");
     }
     let example = fields(&block("## `linelens/status`"));

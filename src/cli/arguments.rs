@@ -88,6 +88,9 @@ pub(super) struct Analysis {
     /// Sum |relevance| of a line's tokens instead of signed relevance
     #[arg(long)]
     pub(super) absolute: bool,
+    /// Sum relevance over: line, or statement, which does not depend on the layout
+    #[arg(long, value_name = "UNIT")]
+    pub(super) granularity: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -106,6 +109,15 @@ pub(super) struct Explain {
     /// Also measure how much of the verdict the most relevant lines carry
     #[arg(long)]
     pub(super) faithfulness: bool,
+    /// Ground truth: an annotation file or data set; default: the workspace's annotation files. May be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(super) annotations: Vec<PathBuf>,
+    /// Beside the function as of this git revision, such as HEAD
+    #[arg(long, value_name = "REV", conflicts_with = "against_partner")]
+    pub(super) against: Option<String>,
+    /// Beside the other half of its pair in the annotation file: the function before or after its fix
+    #[arg(long)]
+    pub(super) against_partner: bool,
     /// c or cpp; default: by the file's name and text
     #[arg(long, value_name = "LANGUAGE", value_enum)]
     pub(super) language: Option<LanguageName>,
@@ -240,6 +252,7 @@ impl Analysis {
             ("long", self.long.as_deref().map(string)),
             ("steps", self.steps.as_deref().map(number)),
             ("absolute", self.absolute.then_some(Value::Bool(true))),
+            ("granularity", self.granularity.as_deref().map(string)),
         ])
     }
 }
@@ -266,12 +279,13 @@ mod tests {
     #[test]
     fn every_flag_is_a_key_of_the_schema() {
         let line = "linelens --model m --library l --execution-provider cpu --threads 2 --device-id 0 --memory-limit 5 \
-                    explain f.c --method attention:1 --profile paper --threshold 0.5 --long window --steps 16 --absolute";
+                    explain f.c --method attention:1 --profile paper --threshold 0.5 --long window --steps 16 --absolute \
+                    --granularity statement";
         let arguments = Arguments::parse_from(line.split_whitespace());
         let Command::Explain(explain) = &arguments.command else { panic!() };
         let mut settings = arguments.global.settings();
         settings.extend(explain.analysis.settings(explain.method.as_deref()));
-        assert_eq!(settings.len(), 12);
+        assert_eq!(settings.len(), 13);
         let (_, problems) = crate::config::Config::load_from(&Value::Object(settings), |_| None);
         assert_eq!(problems, []);
     }

@@ -1,12 +1,16 @@
 //! `linelens explain`.
 
 use super::arguments::{Explain, ExplainFormat, Global};
-use super::json::FindingJson;
+use super::json::{ComparisonJson, FindingJson, PairJson, Side};
 use super::output::{Failure, Output};
 use super::source::{Document, Target};
-use super::{render, set_up};
-use crate::analysis::{Analyzer, Options};
+use super::truth::Truth;
+use super::{against, render, set_up};
+use crate::analysis::pair::{PairView, Version};
+use crate::analysis::{Analyzer, Finding, Options, comparison};
 use crate::detector::Cancellation;
+use crate::escape;
+use crate::explain::Method;
 use crate::syntax::Function;
 use std::path::Path;
 
@@ -14,27 +18,41 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
     let all_methods = command.method.as_deref() == Some("all");
     let method = command.method.as_deref().filter(|_| !all_methods);
     let config = set_up::config(global, Some((&command.analysis, method)), output)?;
-    let options = Options { faithfulness: command.faithfulness, ..config.settings().options };
+    let settings = config.settings();
+    let options = Options { faithfulness: command.faithfulness, ..settings.options };
 
     let (document, functions) = read(command, output)?;
+    let truth = Truth::load(&command.annotations, &settings, &document, output)?;
+    let is_pair = command.against.is_some() || command.against_partner;
+    if is_pair && all_methods {
+        return Err(Failure::new("--method all and a comparison of versions were given: choose one method"));
+    }
     let mut analyzer = set_up::analyzer(&config)?;
-    let methods = if all_methods { analyzer.methods().available.clone() } else { vec![options.method] };
+    let mut session = Session { analyzer: &mut analyzer, document: &document, truth: &truth, options };
     let mut shown = 0;
+    let mut failures = Vec::new();
     for function in &functions {
-        for method in &methods {
-            let options = Options { method: *method, ..options };
-            let explained =
-                explain(&mut analyzer, &document, function, options, command.format, shown > 0, output);
-            match explained {
-                Ok(()) => shown += 1,
-                // One method that fails does not hide what the others say.
-                Err(Failure::Message(message)) if all_methods => output.warn(&message),
-                Err(failure) => return Err(failure),
+        let printed = if is_pair {
+            session.pair(function, command, output, shown > 0)
+        } else if all_methods {
+            session.all_methods(function, command.format, output, shown > 0)
+        } else {
+            session.one_method(function, command.format, output, shown > 0)
+        };
+        match printed {
+            Ok(()) => shown += 1,
+            // One function of several that fails does not hide what is said of the others.
+            Err(Failure::Message(message)) if functions.len() > 1 && (is_pair || all_methods) => {
+                failures.push(message);
             }
+            Err(failure) => return Err(failure),
         }
     }
+    for failure in &failures {
+        output.warn(failure);
+    }
     if shown == 0 {
-        return Err(Failure::new("no method could explain anything; see the warnings above"));
+        return Err(Failure::new("nothing could be explained; see the warnings above"));
     }
     Ok(0)
 }
@@ -62,35 +80,154 @@ fn read(command: &Explain, output: &mut Output) -> Result<(Document, Vec<Functio
     Ok((document, functions))
 }
 
-fn explain(
+/// What functions are explained with.
+struct Session<'a> {
+    analyzer: &'a mut Analyzer,
+    document: &'a Document,
+    truth: &'a Truth,
+    options: Options,
+}
+
+impl Session<'_> {
+    fn one_method(
+        &mut self,
+        function: &Function,
+        format: ExplainFormat,
+        output: &mut Output,
+        apart: bool,
+    ) -> Result<(), Failure> {
+        let finding = self.analyze(function, self.options)?;
+        let (document, model) = (self.document, self.analyzer.info());
+        match format {
+            ExplainFormat::Json => output.json(&FindingJson::new(
+                &document.name,
+                &document.text,
+                &document.lines,
+                &finding,
+                model,
+            )),
+            ExplainFormat::Ansi => {
+                print(output, apart, &render::finding(document, &finding, model, output.palette()))
+            }
+        }
+    }
+
+    /// One method that fails does not hide what the others say.
+    fn all_methods(
+        &mut self,
+        function: &Function,
+        format: ExplainFormat,
+        output: &mut Output,
+        apart: bool,
+    ) -> Result<(), Failure> {
+        let methods = self.analyzer.methods().clone();
+        let mut failed = methods.unavailable;
+        let mut findings = Vec::new();
+        for method in methods.available {
+            match self.analyze(function, Options { method, ..self.options }) {
+                Ok(finding) => findings.push(finding),
+                Err(Failure::Message(message)) => {
+                    output.warn(&message);
+                    failed.push((method, message));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        let found = comparison::compare(findings, failed);
+        let (document, model) = (self.document, self.analyzer.info());
+        match format {
+            ExplainFormat::Json => {
+                let json =
+                    ComparisonJson::new(&document.name, &document.text, &document.lines, &found, model);
+                output.json(&json.ok_or_else(|| self.no_method(function, &found.failed))?)
+            }
+            ExplainFormat::Ansi if found.rows.is_empty() => Err(self.no_method(function, &found.failed)),
+            ExplainFormat::Ansi => {
+                print(output, apart, &render::comparison(document, &found, output.palette()))
+            }
+        }
+    }
+
+    fn no_method(&self, function: &Function, failed: &[(Method, String)]) -> Failure {
+        let reasons: Vec<String> =
+            failed.iter().map(|(method, reason)| format!("{method}: {reason}")).collect();
+        Failure::new(format!(
+            "{}: {}: no method could explain anything: {}",
+            self.document.shown(),
+            escape::terminal(&function.name),
+            reasons.join("; ")
+        ))
+    }
+
+    fn pair(
+        &mut self,
+        function: &Function,
+        command: &Explain,
+        output: &mut Output,
+        apart: bool,
+    ) -> Result<(), Failure> {
+        let other = match &command.against {
+            Some(revision) => against::revision(self.document, function, revision, self.truth, output)?,
+            None => against::partner(self.document, function, self.truth, output)?,
+        };
+        let here = self.analyze(function, self.options)?;
+        let there = analyze(self.analyzer, &other.document, &other.function, self.options)?
+            .with_truth(other.truth.clone());
+        let side_here = Side {
+            source: "file",
+            file: &self.document.name,
+            version: Version { text: &self.document.text, lines: &self.document.lines },
+        };
+        let side_there = Side {
+            source: &other.source,
+            file: &other.document.name,
+            version: Version { text: &other.document.text, lines: &other.document.lines },
+        };
+        let ((before, before_side), (after, after_side)) = match other.is_before {
+            true => ((there, side_there), (here, side_here)),
+            false => ((here, side_here), (there, side_there)),
+        };
+        let view: PairView =
+            crate::analysis::pair::view(before, before_side.version, after, after_side.version);
+        match command.format {
+            ExplainFormat::Json => {
+                output.json(&PairJson::new(&view, before_side, after_side, self.analyzer.info()))
+            }
+            ExplainFormat::Ansi => {
+                let named = |side: &Side<'_>| match side.source {
+                    "file" => side.file.to_string(),
+                    source => source.to_string(),
+                };
+                let (before, after) = (named(&before_side), named(&after_side));
+                let lines = view.text((&before, before_side.version), (&after, after_side.version));
+                print(output, apart, &lines.join("\n"))
+            }
+        }
+    }
+
+    /// The finding beside its ground truth.
+    fn analyze(&mut self, function: &Function, options: Options) -> Result<Finding, Failure> {
+        let finding = analyze(self.analyzer, self.document, function, options)?;
+        Ok(finding.with_truth(self.truth.of(self.document, function)))
+    }
+}
+
+fn print(output: &mut Output, apart: bool, text: &str) -> Result<(), Failure> {
+    if apart {
+        output.line("")?;
+    }
+    output.line(text.trim_end_matches('\n'))
+}
+
+fn analyze(
     analyzer: &mut Analyzer,
     document: &Document,
     function: &Function,
     options: Options,
-    format: ExplainFormat,
-    apart: bool,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let finding = analyzer
+) -> Result<Finding, Failure> {
+    analyzer
         .analyze(&document.text, &document.lines, function, &options, &Cancellation::new(), &mut |_, _| {})
         .map_err(|error| {
-            Failure::new(format!(
-                "{}: {}: {error}",
-                document.shown(),
-                crate::escape::terminal(&function.name)
-            ))
-        })?;
-    let model = analyzer.info();
-    match format {
-        ExplainFormat::Json => {
-            output.json(&FindingJson::new(&document.name, &document.text, &document.lines, &finding, model))
-        }
-        ExplainFormat::Ansi => {
-            let text = render::finding(document, &finding, model, output.palette());
-            if apart {
-                output.line("")?;
-            }
-            output.line(text.trim_end_matches('\n'))
-        }
-    }
+            Failure::new(format!("{}: {}: {error}", document.shown(), escape::terminal(&function.name)))
+        })
 }

@@ -1,9 +1,14 @@
 //! The JSON of the command line: the finding's one shape, with 1-based lines of the file.
 
+use crate::alignment::TOP_K;
 use crate::analysis::Finding;
+use crate::analysis::agreement::Agreement;
+use crate::analysis::comparison::{Comparison, MethodRow};
+use crate::analysis::pair::{PairView, SideLine, Version};
 use crate::detector::DetectorInfo;
 use crate::text::LineIndex;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -25,6 +30,94 @@ pub(super) struct FindingJson<'a> {
     completeness_gap: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     faithfulness: Option<FaithfulnessJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<AlignmentJson<'a>>,
+}
+
+/// Ground truth and how far the lines agree with it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AlignmentJson<'a> {
+    da: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_be: Option<f64>,
+    null_all_lines: Option<f64>,
+    null_permutation: Option<f64>,
+    intersection: f64,
+    union: f64,
+    ifa: Option<usize>,
+    top_k: Map<String, Value>,
+    unmatched: usize,
+    outside_window: usize,
+    policy: &'a str,
+    label: &'static str,
+    lines: Vec<usize>,
+    per_annotator: Map<String, Value>,
+}
+
+/// All methods on one function.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ComparisonJson<'a> {
+    file: &'a str,
+    function: FunctionJson<'a>,
+    model: ModelJson<'a>,
+    execution_provider: &'a str,
+    profile: &'a str,
+    probability: f64,
+    threshold: f64,
+    flagged: bool,
+    truncated: bool,
+    windows: usize,
+    methods: Vec<MethodJson<'a>>,
+    failed: Vec<FailedJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MethodJson<'a> {
+    method: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completeness_gap: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    faithfulness: Option<FaithfulnessJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<AlignmentJson<'a>>,
+    spearman: Map<String, Value>,
+    lines: Vec<LineJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct FailedJson<'a> {
+    method: String,
+    reason: &'a str,
+}
+
+/// Two versions of a function.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PairJson<'a> {
+    before: SideJson<'a>,
+    after: SideJson<'a>,
+    /// `null` where the truth of the two sides is not known.
+    outcome: Option<&'static str>,
+    lines: Vec<LinePairJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct SideJson<'a> {
+    source: &'a str,
+    #[serde(flatten)]
+    finding: FindingJson<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct LinePairJson {
+    before: Option<usize>,
+    after: Option<usize>,
+    moved: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,6 +151,8 @@ pub(super) struct LineJson<'a> {
     score: f64,
     raw: f64,
     rank: usize,
+    #[serde(rename = "groundTruth", skip_serializing_if = "Option::is_none")]
+    ground_truth: Option<bool>,
     text: &'a str,
 }
 
@@ -89,12 +184,119 @@ impl<'a> FindingJson<'a> {
             lines: scored_lines(text, lines, finding),
             unseen_lines: finding.unseen_lines.iter().map(|line| line + 1).collect(),
             completeness_gap: finding.completeness.map(|completeness| completeness.gap),
-            faithfulness: finding.faithfulness.map(|f| FaithfulnessJson {
-                comprehensiveness: f.comprehensiveness,
-                sufficiency: f.sufficiency,
-                random_comprehensiveness: f.random_comprehensiveness,
-                random_sufficiency: f.random_sufficiency,
-            }),
+            faithfulness: faithfulness(finding),
+            alignment: finding.agreement.as_ref().map(alignment),
+        }
+    }
+}
+
+fn faithfulness(finding: &Finding) -> Option<FaithfulnessJson> {
+    finding.faithfulness.map(|f| FaithfulnessJson {
+        comprehensiveness: f.comprehensiveness,
+        sufficiency: f.sufficiency,
+        random_comprehensiveness: f.random_comprehensiveness,
+        random_sufficiency: f.random_sufficiency,
+    })
+}
+
+fn alignment(agreement: &Agreement) -> AlignmentJson<'_> {
+    let Agreement { truth, alignment, per_annotator } = agreement;
+    let annotators = truth.annotators.iter().zip(per_annotator);
+    AlignmentJson {
+        da: alignment.da.as_ref().ok().copied(),
+        reason: alignment.da.as_ref().err().map(ToString::to_string),
+        would_be: alignment.would_be,
+        null_all_lines: alignment.null_all_lines,
+        null_permutation: alignment.null_permutation,
+        intersection: alignment.intersection,
+        union: alignment.union,
+        ifa: alignment.ifa,
+        top_k: TOP_K.iter().zip(alignment.top_k).map(|(k, hit)| (k.to_string(), hit.into())).collect(),
+        unmatched: truth.unmatched,
+        outside_window: alignment.outside_window,
+        policy: &truth.policy,
+        label: truth.label_name(),
+        lines: truth.lines.iter().map(|line| line + 1).collect(),
+        per_annotator: annotators.map(|(annotator, da)| (annotator.name.clone(), (*da).into())).collect(),
+    }
+}
+
+impl<'a> ComparisonJson<'a> {
+    /// `None` where no method gave a finding.
+    pub(super) fn new(
+        file: &'a str,
+        text: &'a str,
+        lines: &LineIndex,
+        comparison: &'a Comparison,
+        model: &'a DetectorInfo,
+    ) -> Option<Self> {
+        let first = &comparison.rows.first()?.finding;
+        let FindingJson { function, model: model_json, .. } =
+            FindingJson::new(file, text, lines, first, model);
+        let methods: Vec<String> = comparison.rows.iter().map(|row| row.finding.method.to_string()).collect();
+        let of_row = |row: &'a MethodRow| MethodJson {
+            method: row.finding.method.to_string(),
+            completeness_gap: row.finding.completeness.map(|completeness| completeness.gap),
+            faithfulness: faithfulness(&row.finding),
+            alignment: row.finding.agreement.as_ref().map(alignment),
+            spearman: methods.iter().cloned().zip(row.spearman.iter().map(|r| (*r).into())).collect(),
+            lines: scored_lines(text, lines, &row.finding),
+        };
+        Some(ComparisonJson {
+            file,
+            function,
+            model: model_json,
+            execution_provider: &model.execution_provider,
+            profile: &first.profile,
+            probability: first.probability,
+            threshold: first.threshold,
+            flagged: first.flagged,
+            truncated: first.truncated,
+            windows: first.windows,
+            methods: comparison.rows.iter().map(of_row).collect(),
+            failed: comparison
+                .failed
+                .iter()
+                .map(|(method, reason)| FailedJson { method: method.to_string(), reason })
+                .collect(),
+        })
+    }
+}
+
+/// Where one version of a function comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side<'a> {
+    /// A commit, `file`, or the file that holds the other half of a pair.
+    pub(super) source: &'a str,
+    pub(super) file: &'a str,
+    pub(super) version: Version<'a>,
+}
+
+impl<'a> PairJson<'a> {
+    pub(super) fn new(
+        view: &'a PairView,
+        before: Side<'a>,
+        after: Side<'a>,
+        model: &'a DetectorInfo,
+    ) -> Self {
+        let side = |side: Side<'a>, finding: &'a Finding| SideJson {
+            source: side.source,
+            finding: FindingJson::new(side.file, side.version.text, side.version.lines, finding, model),
+        };
+        let number = |line: Option<SideLine>| line.map(|line| line.line + 1);
+        PairJson {
+            before: side(before, &view.before),
+            after: side(after, &view.after),
+            outcome: view.outcome.map(|outcome| outcome.as_str()),
+            lines: view
+                .lines
+                .iter()
+                .map(|pair| LinePairJson {
+                    before: number(pair.before),
+                    after: number(pair.after),
+                    moved: pair.moved(),
+                })
+                .collect(),
         }
     }
 }
@@ -107,6 +309,7 @@ pub(super) fn scored_lines<'a>(text: &'a str, lines: &LineIndex, finding: &Findi
             score: line.score,
             raw: line.raw,
             rank: line.rank,
+            ground_truth: finding.is_true(line.line).then_some(true),
             text: lines.line_span(line.line).of(text).unwrap_or_default(),
         })
         .collect()

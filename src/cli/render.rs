@@ -2,7 +2,8 @@
 
 use super::colour::{self, Palette};
 use super::source::Document;
-use crate::analysis::Finding;
+use crate::analysis::comparison::Comparison;
+use crate::analysis::{Finding, comparison};
 use crate::detector::DetectorInfo;
 use crate::escape;
 use crate::lines::LineScore;
@@ -79,6 +80,7 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
             -f.comprehensiveness, -f.random_comprehensiveness, -f.sufficiency, -f.random_sufficiency
         ));
     }
+    notes.extend(ground_truth(finding));
     if finding.lines.iter().any(|line| line.raw < 0.0) {
         notes.push(
             "lines marked - spoke against the verdict; scores are rescaled from the lowest to the highest"
@@ -91,7 +93,59 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
     notes
 }
 
-/// Every line of the function: number, score, bar, text.
+/// What people say of the function, and how far the lines agree.
+fn ground_truth(finding: &Finding) -> Vec<String> {
+    let Some(agreement) = &finding.agreement else { return Vec::new() };
+    let alignment = &agreement.alignment;
+    let mut notes =
+        vec![format!("ground truth (marked *): {}", escape::terminal(&agreement.truth.describe()))];
+    notes.extend(agreement.truth.notes.iter().map(|note| format!("note: {}", escape::terminal(note))));
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_string(), |value| format!("{value:.3}"));
+    match &alignment.da {
+        Err(reason) => notes.push(format!("DA is undefined: {reason}")),
+        Ok(da) => {
+            let would_be = alignment
+                .would_be
+                .map(|da| format!(", since the function was not flagged; it would be {da:.3}"))
+                .unwrap_or_default();
+            notes.push(format!(
+                "DA {da:.3}{would_be} (null: all lines {}, permuted {}); IFA {}",
+                number(alignment.null_all_lines),
+                number(alignment.null_permutation),
+                alignment.ifa.map_or_else(|| "–".to_string(), |ifa| ifa.to_string())
+            ));
+        }
+    }
+    if agreement.per_annotator.len() > 1 {
+        let each = agreement.truth.annotators.iter().zip(&agreement.per_annotator);
+        let each: Vec<String> = each
+            .map(|(annotator, da)| format!("{} {}", escape::terminal(&annotator.name), number(*da)))
+            .collect();
+        notes.push(format!("DA by annotator: {}", each.join(", ")));
+    }
+    if alignment.outside_window > 0 {
+        notes.push(format!("{} of the ground truth could not be scored", alignment.outside_window));
+    }
+    notes
+}
+
+/// All methods side by side.
+pub(super) fn comparison(document: &Document, found: &Comparison, palette: Palette) -> String {
+    let Some(first) = found.rows.first() else { return String::new() };
+    let findings: Vec<&Finding> = found.rows.iter().map(|row| &row.finding).collect();
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", palette.bold(&verdict(document, &first.finding)));
+    let _ = writeln!(text, "{}", palette.dim(&format!("profile {}", first.finding.profile)));
+    for line in comparison::aligned(&found.table()) {
+        let _ = writeln!(text, "{line}");
+    }
+    for line in comparison::legend(&findings) {
+        let _ = writeln!(text, "{}", palette.dim(&escape::terminal(&line)));
+    }
+    text
+}
+
+/// Every line of the function: number, score, bar, mark of ground truth, text.
 fn source(document: &Document, finding: &Finding, palette: Palette) -> String {
     let texts: Vec<String> =
         (finding.start_line..=finding.end_line).map(|line| shown_line(document, line)).collect();
@@ -100,6 +154,11 @@ fn source(document: &Document, finding: &Finding, palette: Palette) -> String {
     let mut out = String::new();
     for (line, text) in (finding.start_line..).zip(&texts) {
         let number = palette.dim(&format!("{:>digits$}", line + 1));
+        let mark = match &finding.agreement {
+            None => "",
+            Some(_) if finding.is_true(line) => "* ",
+            Some(_) => "  ",
+        };
         let row = match score_of(finding, line) {
             Some(score) => {
                 let step = colour::step(score.score);
@@ -107,12 +166,12 @@ fn source(document: &Document, finding: &Finding, palette: Palette) -> String {
                 let shaded = palette.heat(step, &format!("{text}{:padding$}", ""));
                 // Rescaling hides that a line spoke against the verdict.
                 let sign = if score.raw < 0.0 { '-' } else { ' ' };
-                format!("{number} {:>4.2}{sign}{} │ {shaded}", score.score, BARS[step])
+                format!("{number} {:>4.2}{sign}{} {mark}│ {shaded}", score.score, BARS[step])
             }
             None if finding.unseen_lines.contains(&line) => {
-                format!("{number}      ? │ {}", palette.dim(text))
+                format!("{number}      ? {mark}│ {}", palette.dim(text))
             }
-            None => format!("{number}        │ {text}"),
+            None => format!("{number}        {mark}│ {text}"),
         };
         let _ = writeln!(out, "{}", row.trim_end());
     }

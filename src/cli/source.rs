@@ -48,6 +48,20 @@ impl Document {
         Document::new("-".to_string(), bytes, Some("h"), language_id, output)
     }
 
+    /// Text that is no file's, in the language of another document.
+    pub(super) fn version(
+        &self,
+        name: String,
+        bytes: Vec<u8>,
+        output: &mut Output,
+    ) -> Result<Document, Failure> {
+        let language_id = match self.tree.language() {
+            Language::C => "c",
+            Language::Cpp => "cpp",
+        };
+        Document::new(name, bytes, None, Some(language_id), output)
+    }
+
     fn new(
         name: String,
         bytes: Vec<u8>,

@@ -1,5 +1,6 @@
 //! The open documents: immutable snapshots that every thread may read, and what is known about each.
 
+use crate::analysis::agreement::GroundTruth;
 use crate::analysis::{Finding, Options};
 use crate::lsp::proto::from_proto;
 use crate::syntax::{Edit, Function, Language, NoFunction, SyntaxTree};
@@ -219,7 +220,9 @@ pub(crate) fn moved(finding: &Finding, function: &Function, lines: &LineIndex) -
     for line in &mut moved.lines {
         line.line = shift(line.line);
     }
-    for line in &mut moved.unseen_lines {
+    let of_units = moved.statements.iter_mut().flat_map(|units| units.lines.iter_mut().flatten());
+    let of_units = of_units.chain(moved.units.iter_mut().map(|unit| &mut unit.line));
+    for line in moved.unseen_lines.iter_mut().chain(of_units) {
         *line = shift(*line);
     }
     moved
@@ -250,6 +253,8 @@ pub(crate) struct Document {
     /// Cursor or pointer moved after the last edit, so that their functions need not wait for the typing to pause.
     pub(crate) cursor_moved: bool,
     pub(crate) known: HashMap<TextKey, Known>,
+    /// Findings of every method that was asked for, newest last.
+    found: HashMap<TextKey, Vec<(Options, Arc<Finding>)>>,
     /// The version for which the user cancelled the background work.
     pub(crate) paused: Option<i32>,
     pub(crate) published: Published,
@@ -266,6 +271,8 @@ pub(crate) struct Published {
     pub(crate) refreshed: Option<Vec<Diagnostic>>,
     pub(crate) relevance: Vec<RelevanceMark>,
     pub(crate) relevance_version: i32,
+    /// What the lenses that the client was last asked to renew said.
+    pub(crate) lenses: Vec<String>,
 }
 
 impl Published {
@@ -283,6 +290,7 @@ pub(crate) struct RelevanceMark {
     pub(crate) key: TextKey,
     pub(crate) options: Options,
     pub(crate) start: usize,
+    pub(crate) truth: Option<GroundTruth>,
 }
 
 impl Document {
@@ -294,9 +302,48 @@ impl Document {
             hovered: None,
             cursor_moved: false,
             known: HashMap::new(),
+            found: HashMap::new(),
             paused: None,
             published: Published::default(),
         }
+    }
+
+    /// Takes over what came out for a function text, which is what is known of it under these options.
+    pub(crate) fn learn(&mut self, key: TextKey, options: Options, outcome: Outcome) {
+        if let Outcome::Found(finding) = &outcome {
+            self.learn_beside(key, options, Arc::clone(finding));
+        }
+        self.known.insert(key, Known { options, outcome });
+    }
+
+    /// Takes over a finding that was asked for, beside what is known under the present settings.
+    pub(crate) fn learn_beside(&mut self, key: TextKey, options: Options, finding: Arc<Finding>) {
+        if self.found.len() >= MOST_TEXTS && !self.found.contains_key(&key) {
+            self.found.clear();
+        }
+        let found = self.found.entry(key).or_default();
+        found.retain(|(other, _)| *other != options);
+        if found.len() >= MOST_METHODS {
+            found.remove(0);
+        }
+        found.push((options, finding));
+    }
+
+    /// The findings of other methods for a function text, everything else being as in these options.
+    pub(crate) fn other_methods(&self, key: TextKey, options: &Options) -> Vec<Arc<Finding>> {
+        let is_other = |other: &Options| {
+            other.method != options.method && Options { method: options.method, ..*other } == *options
+        };
+        let found = self.found.get(&key).into_iter().flatten();
+        let mut others: Vec<_> = found.filter(|(other, _)| is_other(other)).collect();
+        others.sort_by_key(|(other, _)| other.method.to_string());
+        others.into_iter().map(|(_, finding)| Arc::clone(finding)).collect()
+    }
+
+    /// Nothing is known any more.
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+        self.found.clear();
     }
 
     /// What is known about a function text under these options.
@@ -304,6 +351,10 @@ impl Document {
         self.known.get(&key).filter(|known| known.options == *options).map(|known| &known.outcome)
     }
 }
+
+/// Findings beside the present ones are kept for so many texts of a document, and so many of each.
+const MOST_TEXTS: usize = 1000;
+const MOST_METHODS: usize = 40;
 
 /// All open documents. Every method is short and holds no lock when it returns.
 #[derive(Debug, Default)]

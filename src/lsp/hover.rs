@@ -1,6 +1,6 @@
 //! What a hover says, as text.
 
-use crate::analysis::Finding;
+use crate::analysis::{Finding, comparison};
 use crate::escape;
 use crate::explain::Method;
 use crate::lines::LineScore;
@@ -23,13 +23,30 @@ impl Style {
         if self.markdown { escape::markdown(text) } else { escape::terminal(text) }
     }
 
+    /// Cells of our own making.
+    fn table(self, table: &[Vec<String>]) -> String {
+        if !self.markdown {
+            return comparison::aligned(table).join("\n");
+        }
+        let mut lines: Vec<String> = table.iter().map(|row| format!("| {} |", row.join(" | "))).collect();
+        let columns = table.first().map_or(0, Vec::len);
+        lines.insert(1.min(lines.len()), format!("|{}", " --- |".repeat(columns)));
+        lines.join("\n")
+    }
+
     fn paragraphs(self, lines: Vec<String>) -> String {
         lines.join(if self.markdown { "  \n" } else { "\n" })
     }
 }
 
-/// On a function's name.
-pub(crate) fn function(finding: &Finding, model: &Model, top: usize, style: Style) -> String {
+/// On a function's name; `others` are the findings of other methods for it.
+pub(crate) fn function(
+    finding: &Finding,
+    others: &[Finding],
+    model: &Model,
+    top: usize,
+    style: Style,
+) -> String {
     let verdict = if finding.flagged { "flagged" } else { "not flagged" };
     let info = &model.info;
     let mut lines = vec![
@@ -55,7 +72,38 @@ pub(crate) fn function(finding: &Finding, model: &Model, top: usize, style: Styl
     }
     let methods: Vec<String> = model.methods.iter().map(Method::to_string).collect();
     lines.push(format!("methods: {}", methods.join(", ")));
-    style.paragraphs(lines)
+    lines.extend(ground_truth(finding).iter().map(|line| style.text(line)));
+    let mut text = style.paragraphs(lines);
+    if finding.agreement.is_some() || !others.is_empty() {
+        let findings: Vec<&Finding> = std::iter::once(finding).chain(others).collect();
+        text.push_str(&format!("\n\n{}", style.table(&comparison::summary(&findings))));
+    }
+    text
+}
+
+/// What people say of the function.
+fn ground_truth(finding: &Finding) -> Vec<String> {
+    let Some(agreement) = &finding.agreement else { return Vec::new() };
+    let mut lines = vec![format!("ground truth: {}", agreement.truth.describe())];
+    lines.extend(agreement.truth.notes.iter().map(|note| format!("note: {note}")));
+    match &agreement.alignment.da {
+        Err(reason) => lines.push(format!("DA is undefined: {reason}")),
+        Ok(_) => lines.extend(finding.would_be().map(|would_be| {
+            format!("DA is 0, since the function is not flagged; it would be {would_be:.2}")
+        })),
+    }
+    if agreement.alignment.outside_window > 0 {
+        let outside = agreement.alignment.outside_window;
+        lines.push(format!("{outside} of the ground-truth lines could not be scored"));
+    }
+    if agreement.per_annotator.len() > 1 {
+        let each = agreement.truth.annotators.iter().zip(&agreement.per_annotator).map(|(annotator, da)| {
+            let da = da.map_or_else(|| "undefined".to_string(), |da| format!("{da:.2}"));
+            format!("{} {da}", annotator.name)
+        });
+        lines.push(format!("DA by annotator: {}", each.collect::<Vec<_>>().join(", ")));
+    }
+    lines
 }
 
 /// On a line of a function; `None` where the line holds no code.
@@ -65,14 +113,33 @@ pub(crate) fn line(finding: &Finding, line: usize, style: Style) -> Option<Strin
         None if finding.unseen_lines.contains(&line) => {
             format!("line {} was not seen by the model: the function is too long for it", line + 1)
         }
+        None if finding.is_true(line) => format!("line {} holds no code that was scored", line + 1),
         None => return None,
     };
     let verdict = if finding.flagged { "flagged" } else { "not flagged" };
-    Some(style.paragraphs(vec![
-        format!("{}: {first}", style.strong("linelens")),
+    let mut lines = vec![format!("{}: {first}", style.strong("linelens"))];
+    lines.extend(line_truth(finding, line).map(|line| style.text(&line)));
+    lines.extend([
         method_and_profile(finding),
         format!("{} {verdict}, p {:.3}", style.text(&finding.function.name), finding.probability),
-    ]))
+    ]);
+    Some(style.paragraphs(lines))
+}
+
+/// Who says that a line is wrong, and whether that makes it ground truth.
+fn line_truth(finding: &Finding, line: usize) -> Option<String> {
+    let truth = &finding.agreement.as_ref()?.truth;
+    let annotators = truth.annotators.iter().filter(|annotator| annotator.lines.contains(&line));
+    let names: Vec<&str> = annotators.map(|annotator| annotator.name.as_str()).collect();
+    match (finding.is_true(line), names.as_slice()) {
+        (true, names) => Some(format!("ground truth: a flaw by {}", names.join(", "))),
+        (false, []) => None,
+        (false, names) => Some(format!(
+            "marked by {}, which by the policy {} makes no ground truth",
+            names.join(", "),
+            truth.policy
+        )),
+    }
 }
 
 fn relevance(finding: &Finding, score: &LineScore) -> String {

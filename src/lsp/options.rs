@@ -113,12 +113,19 @@ impl SettingsStore {
         self.method = Some(method);
     }
 
+    fn folder_of(&self, document: &Path) -> Option<&Folder> {
+        let holding = self.folders.iter().filter(|folder| document.starts_with(&folder.root));
+        holding.max_by_key(|folder| folder.root.as_os_str().len())
+    }
+
+    /// The innermost folder that holds a document.
+    pub(crate) fn root_of(&self, document: &Path) -> Option<PathBuf> {
+        self.folder_of(document).map(|folder| folder.root.clone())
+    }
+
     /// The settings of a document, by the innermost folder that holds it.
     pub(crate) fn settings(&self, document: Option<&Path>) -> Settings {
-        let folder = document.and_then(|document| {
-            let holding = self.folders.iter().filter(|folder| document.starts_with(&folder.root));
-            holding.max_by_key(|folder| folder.root.as_os_str().len())
-        });
+        let folder = document.and_then(|document| self.folder_of(document));
         let mut settings = folder.map_or(&self.base, |folder| &folder.config).settings();
         if let Some(method) = self.method {
             settings.options.method = method;

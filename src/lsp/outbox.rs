@@ -51,6 +51,7 @@ enum Message {
     Show(MessageType, String),
     Log(MessageType, String),
     RefreshDiagnostics,
+    RefreshLenses,
 }
 
 impl Message {
@@ -61,7 +62,8 @@ impl Message {
             (Message::Relevance { params, .. }, Message::Relevance { params: old, .. }) => {
                 params.text_document.uri == old.text_document.uri
             }
-            (Message::RefreshDiagnostics, Message::RefreshDiagnostics) => true,
+            (Message::RefreshDiagnostics, Message::RefreshDiagnostics)
+            | (Message::RefreshLenses, Message::RefreshLenses) => true,
             _ => false,
         }
     }
@@ -132,6 +134,10 @@ impl Outbox {
         self.post(Message::RefreshDiagnostics);
     }
 
+    pub(crate) fn refresh_lenses(&self) {
+        self.post(Message::RefreshLenses);
+    }
+
     fn post(&self, message: Message) {
         self.queue.post(message);
     }
@@ -150,6 +156,7 @@ pub(crate) fn shown(text: &str) -> String {
 
 async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
     let refreshing = Arc::new(AtomicBool::new(false));
+    let renewing = Arc::new(AtomicBool::new(false));
     loop {
         let closed = queue.closed.load(Ordering::SeqCst);
         let Some(message) = queue.take() else {
@@ -179,7 +186,16 @@ async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
             Message::Log(kind, message) => client.log_message(kind, message).await,
             Message::RefreshDiagnostics => {
                 if !refreshing.swap(true, Ordering::SeqCst) {
-                    tokio::spawn(refresh(client.clone(), Arc::clone(&refreshing)));
+                    let client = client.clone();
+                    let ask = async move { client.workspace_diagnostic_refresh().await };
+                    tokio::spawn(refresh("workspace/diagnostic/refresh", ask, Arc::clone(&refreshing)));
+                }
+            }
+            Message::RefreshLenses => {
+                if !renewing.swap(true, Ordering::SeqCst) {
+                    let client = client.clone();
+                    let ask = async move { client.code_lens_refresh().await };
+                    tokio::spawn(refresh("workspace/codeLens/refresh", ask, Arc::clone(&renewing)));
                 }
             }
         }
@@ -203,11 +219,15 @@ fn currency(
 /// Changes that follow each other closely need one refresh.
 const REFRESH_PAUSE: Duration = Duration::from_millis(30);
 
-async fn refresh(client: Client, refreshing: Arc<AtomicBool>) {
+async fn refresh(
+    what: &str,
+    ask: impl Future<Output = tower_lsp::jsonrpc::Result<()>>,
+    refreshing: Arc<AtomicBool>,
+) {
     tokio::time::sleep(REFRESH_PAUSE).await;
     refreshing.store(false, Ordering::SeqCst);
-    if let Err(error) = client.workspace_diagnostic_refresh().await {
-        tracing::warn!("workspace/diagnostic/refresh: {error}");
+    if let Err(error) = ask.await {
+        tracing::warn!("{what}: {error}");
     }
 }
 

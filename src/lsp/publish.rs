@@ -3,6 +3,7 @@
 use crate::analysis::{Finding, Options};
 use crate::config::Settings;
 use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, Snapshot, TextKey, moved};
+use crate::lsp::lens;
 use crate::lsp::proto::capabilities::ClientFacts;
 use crate::lsp::proto::ext::RelevanceParams;
 use crate::lsp::proto::to_proto;
@@ -36,7 +37,10 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
         .iter()
         .zip(known)
         .filter_map(|(LocatedFunction { function, key }, outcome)| match outcome {
-            Some(Outcome::Found(finding)) => Some((*key, moved(&finding, function, &snapshot.lines))),
+            Some(Outcome::Found(finding)) => {
+                let finding = moved(&finding, function, &snapshot.lines);
+                Some((*key, finding.with_truth(shared.truth_of(&snapshot, function))))
+            }
             _ => None,
         })
         .collect();
@@ -44,6 +48,19 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
 }
 
 impl View {
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().map(|(_, finding)| finding)
+    }
+
+    /// What the lenses say.
+    fn lens_titles(&self) -> Vec<String> {
+        self.findings().map(|finding| format!("{} {}", finding.start_line, lens::title(finding))).collect()
+    }
+
     pub(crate) fn diagnostics(&self, facts: &ClientFacts) -> Vec<Diagnostic> {
         self.findings
             .iter()
@@ -59,7 +76,12 @@ impl View {
 
     fn relevance_marks(&self, options: Options) -> Vec<RelevanceMark> {
         self.relevant()
-            .map(|(key, finding)| RelevanceMark { key: *key, options, start: finding.function.span.start })
+            .map(|(key, finding)| RelevanceMark {
+                key: *key,
+                options,
+                start: finding.function.span.start,
+                truth: finding.agreement.as_ref().map(|agreement| agreement.truth.clone()),
+            })
             .collect()
     }
 
@@ -70,7 +92,9 @@ impl View {
             functions: model
                 .into_iter()
                 .flat_map(|model| self.relevant().map(move |finding| (model, finding)))
-                .map(|(model, (_, finding))| to_proto::finding_message(finding, &self.snapshot, &model.info))
+                .map(|(model, (_, finding))| {
+                    to_proto::finding_message(finding, to_proto::version(&self.snapshot), &model.info)
+                })
                 .collect(),
         }
     }
@@ -84,6 +108,7 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
     let facts = shared.facts();
     let diagnostics = view.diagnostics(facts);
     let marks = view.relevance_marks(view.settings.options);
+    let lenses = if facts.refresh_lenses { view.lens_titles() } else { Vec::new() };
     let version = view.snapshot.version;
     let model = match shared.engine() {
         EngineState::Ready(model) => Some(model),
@@ -109,6 +134,10 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
             }
         } else if !same {
             shared.outbox.diagnostics(uri.clone(), diagnostics.clone(), Some(Arc::clone(&view.snapshot)));
+        }
+        if facts.refresh_lenses && lenses != published.lenses {
+            published.lenses = lenses;
+            shared.outbox.refresh_lenses();
         }
         published.version = version;
         published.diagnostics = diagnostics;

@@ -1,11 +1,12 @@
 //! What the worker is asked to do, and what it is doing.
 
 use crate::analysis::Options;
+use crate::analysis::agreement::GroundTruth;
 use crate::detector::Cancellation;
 use crate::lsp::documents::{Snapshot, TextKey, changes_span, map_span};
-use crate::lsp::proto::ext::{DocumentFinding, StatusParams};
-use crate::syntax::Edit;
-use crate::text::ByteSpan;
+use crate::lsp::proto::ext::{ComparisonMessage, DocumentFinding, PairMessage, StatusParams};
+use crate::syntax::{Edit, Function};
+use crate::text::{ByteSpan, LineIndex};
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -39,12 +40,43 @@ impl fmt::Display for ExplainFailure {
     }
 }
 
+/// What an explicit request asks of the function at its position.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Finding,
+    /// All methods, side by side.
+    Methods,
+    /// Beside another version of it.
+    Pair(Box<Counterpart>),
+}
+
+/// Another version of a function.
+#[derive(Debug)]
+pub(crate) struct Counterpart {
+    /// A commit, or a file.
+    pub(crate) source: String,
+    pub(crate) text: String,
+    pub(crate) lines: LineIndex,
+    pub(crate) function: Function,
+    pub(crate) truth: Option<GroundTruth>,
+    /// Whether it is the older version, or the one before the fix.
+    pub(crate) is_before: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Finding(Box<DocumentFinding>),
+    Methods(Box<ComparisonMessage>),
+    Pair(Box<PairMessage>),
+}
+
 /// `Ok(None)`: there is no function at the position.
-pub(crate) type ExplainAnswer = Result<Option<DocumentFinding>, ExplainFailure>;
+pub(crate) type ExplainAnswer = Result<Option<Answer>, ExplainFailure>;
 
 /// An explicit request.
 #[derive(Debug)]
 pub(crate) struct ExplainJob {
+    pub(crate) ask: Ask,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) offset: usize,
     pub(crate) options: Options,

@@ -1,32 +1,28 @@
 //! The handlers. Each translates, does one thing and translates back; what changes state does so before its first
 //! `await`, since handlers run concurrently.
 
-use crate::analysis::Finding;
-use crate::config::WORKSPACE_FILE;
-use crate::config::{Problem, Source};
+mod commands;
+mod pointing;
+mod settings;
+
+use crate::config::{Problem, Source, WORKSPACE_FILE};
 use crate::detector::Cancellation;
-use crate::explain::Method;
-use crate::lsp::documents::{Outcome, Snapshot, moved};
-use crate::lsp::hover::{self, Style};
-use crate::lsp::options;
+use crate::lsp::documents::Snapshot;
+use crate::lsp::lens;
 use crate::lsp::parent::ParentWatch;
 use crate::lsp::proto::capabilities::{self, ClientFacts};
-use crate::lsp::proto::ext::{
-    COMMAND_EXPLAIN, COMMAND_NEXT_METHOD, COMMAND_RELOAD, COMMAND_SET_METHOD, DocumentFinding, ExplainParams,
-};
-use crate::lsp::proto::{from_proto, to_proto};
+use crate::lsp::proto::from_proto;
 use crate::lsp::publish;
-use crate::lsp::queue::{ExplainFailure, ExplainJob};
-use crate::lsp::shared::{EngineState, Model, Shared};
+use crate::lsp::queue::ExplainFailure;
+use crate::lsp::shared::{EngineState, Shared};
+use crate::lsp::truth;
 use crate::lsp::worker::{self, StartEngine};
-use serde_json::Value;
+use settings::{ReadFiles, read_workspace_files};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tower_lsp::jsonrpc::{Error, ErrorCode, Result};
 use tower_lsp::ls_types::*;
 use tower_lsp::{Client, LanguageServer};
@@ -109,228 +105,10 @@ impl Server {
         }
     }
 
-    // linelens/explain
-
-    pub(crate) async fn explain(&self, params: ExplainParams) -> Result<Option<DocumentFinding>> {
-        let (answer, _cancel_on_drop) = guarded("linelens/explain", || self.start_explain(params))?;
-        match answer.await {
-            Ok(answer) => answer.map_err(explain_error),
-            Err(_) => Err(explain_error(ExplainFailure::Cancelled)),
-        }
-    }
-
-    fn start_explain(
-        &self,
-        params: ExplainParams,
-    ) -> Result<(oneshot::Receiver<crate::lsp::queue::ExplainAnswer>, CancelOnDrop)> {
-        self.worker.launch(&self.shared);
-        let uri = &params.text_document.uri;
-        let snapshot = self.open_document(uri)?;
-        let options = from_proto::options(&params, self.shared.settings_of(uri).options)?;
-        let offset = self.offset(&snapshot, params.position);
-        self.shared.documents.update(uri, |document| {
-            document.cursor = Some(offset);
-            document.cursor_moved = true;
-            document.paused = None;
-        });
-        let (sender, answer) = oneshot::channel();
-        let cancel = Cancellation::new();
-        self.shared.queue.explain(ExplainJob {
-            snapshot,
-            offset,
-            options,
-            model: params.model,
-            token: params.work_done_token,
-            cancel: cancel.clone(),
-            answer: sender,
-        });
-        Ok((answer, CancelOnDrop(cancel)))
-    }
-
-    fn open_document(&self, uri: &Uri) -> Result<Arc<Snapshot>> {
-        self.shared
-            .documents
-            .snapshot(uri)
-            .ok_or_else(|| from_proto::invalid_params(format!("the document {} is not open", uri.as_str())))
-    }
-
-    fn offset(&self, snapshot: &Snapshot, position: Position) -> usize {
-        snapshot.lines.offset(&snapshot.text, from_proto::position(position), self.shared.facts().encoding)
-    }
-
     // window/workDoneProgress/cancel
 
     pub(crate) async fn cancel_progress(&self, params: WorkDoneProgressCancelParams) {
         self.shared.progress.cancel(&params.token);
-    }
-
-    // Hover
-
-    fn start_hover(&self, params: HoverParams) -> Option<Hover> {
-        let TextDocumentPositionParams { text_document, position } = params.text_document_position_params;
-        let shared = &self.shared;
-        let snapshot = shared.documents.snapshot(&text_document.uri)?;
-        let offset = self.offset(&snapshot, position);
-        let located = snapshot.function_at_now(offset)?.ok()?;
-        let settings = shared.settings_of(&text_document.uri);
-        let outcome = shared.documents.update(&text_document.uri, |document| {
-            document.hovered = Some(offset);
-            document.cursor_moved = true;
-            let outcome = document.outcome(located.key, &settings.options).cloned();
-            if outcome.is_none() {
-                document.paused = None;
-            }
-            outcome
-        })?;
-        let style = Style { markdown: shared.facts().markdown };
-        let name = &located.function.name;
-        let on_name = located.function.name_span.touches(offset);
-        if outcome.is_none() {
-            shared.queue.cursor_moved(located.key);
-        }
-        let text = match (outcome, shared.engine()) {
-            (Some(Outcome::Found(finding)), EngineState::Ready(model)) => {
-                let finding = moved(&finding, &located.function, &snapshot.lines);
-                self.finding_text(&finding, &model, &snapshot, offset, on_name, style)?
-            }
-            (Some(Outcome::Failed(reason)), _) if on_name => hover::failed(name, &reason, style),
-            (None, EngineState::Ready(_)) => hover::pending(name, style),
-            (_, EngineState::Loading) => hover::loading(style),
-            (_, EngineState::Failed(reason)) if on_name => hover::no_model(&reason, style),
-            _ => return None,
-        };
-        let span = match on_name {
-            true => located.function.name_span,
-            false => to_proto::line_span(&snapshot, snapshot.lines.line_at(offset)),
-        };
-        let kind = if style.markdown { MarkupKind::Markdown } else { MarkupKind::PlainText };
-        Some(Hover {
-            contents: HoverContents::Markup(MarkupContent { kind, value: text }),
-            range: Some(to_proto::range(&snapshot, span, shared.facts().encoding)),
-        })
-    }
-
-    fn finding_text(
-        &self,
-        finding: &Finding,
-        model: &Model,
-        snapshot: &Snapshot,
-        offset: usize,
-        on_name: bool,
-        style: Style,
-    ) -> Option<String> {
-        if on_name {
-            let top = self.shared.settings_of(&snapshot.uri).top_lines;
-            return Some(hover::function(finding, model, top, style));
-        }
-        hover::line(finding, snapshot.lines.line_at(offset), style)
-    }
-
-    // Commands
-
-    fn set_method(&self, argument: String) -> Result<Option<Value>> {
-        let method: Method = argument.parse().map_err(from_proto::invalid_params)?;
-        if let EngineState::Ready(model) = self.shared.engine()
-            && !model.offers(method)
-        {
-            return Err(from_proto::invalid_params(model.unavailable(method)));
-        }
-        Ok(Some(self.use_method(method)))
-    }
-
-    fn next_method(&self) -> Result<Option<Value>> {
-        let EngineState::Ready(model) = self.shared.engine() else {
-            return Err(request_failed("there is no model loaded, so there are no methods to choose from"));
-        };
-        let current = model.canonical(self.shared.settings().settings(None).options.method);
-        let position = model.methods.iter().position(|method| *method == current);
-        let next = position.map_or(0, |position| (position + 1) % model.methods.len().max(1));
-        let method = model.methods.get(next).ok_or_else(|| {
-            let reason = model.info.no_attention.as_deref().unwrap_or("the model shows no attention");
-            request_failed(&format!("no method works for this model: {reason}"))
-        })?;
-        Ok(Some(self.use_method(*method)))
-    }
-
-    fn use_method(&self, method: Method) -> Value {
-        self.shared.settings_mut().set_method(method);
-        self.settings_changed();
-        if !self.shared.facts().relevance {
-            self.shared.outbox.show(MessageType::INFO, format!("linelens: {method}"));
-        }
-        Value::String(method.to_string())
-    }
-
-    async fn reload(&self) -> Result<Option<Value>> {
-        self.worker.launch(&self.shared);
-        read_workspace_files(Arc::clone(&self.shared), ReadFiles::All).await;
-        let (sender, status) = oneshot::channel();
-        self.shared.queue.start(Some(sender));
-        let status = status.await.map_err(|_| explain_error(ExplainFailure::Cancelled))?;
-        serde_json::to_value(status).map(Some).map_err(|_| Error::internal_error())
-    }
-
-    // Configuration
-
-    fn settings_changed(&self) {
-        self.shared.queue.wake();
-    }
-
-    fn take_configuration(&self, settings: Value) {
-        let Some(section) = from_proto::section(settings) else { return };
-        let problems = self.shared.settings_mut().set_everywhere(Source::WorkspaceConfiguration, &section);
-        self.shared.report(&problems);
-        self.settings_changed();
-    }
-
-    /// Asks the client for the settings of every folder; the answer is taken unless a newer question was asked.
-    fn pull_configuration(&self) -> impl Future<Output = ()> + Send + 'static {
-        let shared = Arc::clone(&self.shared);
-        let client = self.client.clone();
-        let counter = Arc::clone(&self.configuration);
-        let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
-        async move {
-            let roots = shared.settings().roots();
-            let item = |scope_uri| ConfigurationItem { scope_uri, section: Some("linelens".to_string()) };
-            let mut items = vec![item(None)];
-            items.extend(roots.iter().map(|root| item(Uri::from_file_path(root))));
-            let answer = tokio::time::timeout(CONFIGURATION_TIMEOUT, client.configuration(items)).await;
-            let values = match answer {
-                Ok(Ok(values)) => values,
-                Ok(Err(error)) => return tracing::warn!("workspace/configuration: {error}"),
-                Err(_) => return tracing::warn!("workspace/configuration was not answered"),
-            };
-            if counter.load(Ordering::SeqCst) != number {
-                return;
-            }
-            let mut values = values.into_iter();
-            let everywhere = values.next().unwrap_or_default();
-            let folders: Vec<_> = roots.into_iter().zip(values).collect();
-            let source = Source::WorkspaceConfiguration;
-            let problems = shared.settings_mut().set_each(source, &everywhere, &folders);
-            shared.report(&problems);
-            shared.queue.wake();
-        }
-    }
-
-    fn add_folders(&self, folders: impl IntoIterator<Item = Uri>) {
-        let mut settings = self.shared.settings_mut();
-        for path in folders.into_iter().filter_map(|uri| from_proto::file_path(&uri)) {
-            settings.add_folder(path);
-        }
-    }
-
-    fn register(&self) {
-        let registrations = capabilities::registrations(self.shared.facts());
-        if registrations.is_empty() {
-            return;
-        }
-        let client = self.client.clone();
-        tokio::spawn(async move {
-            if let Err(error) = client.register_capability(registrations).await {
-                tracing::warn!("client/registerCapability: {error}");
-            }
-        });
     }
 }
 
@@ -413,6 +191,7 @@ impl LanguageServer for Server {
             match self.shared.documents.close(&uri) {
                 Some(document) => {
                     self.shared.queue.closed(&uri);
+                    self.shared.truth_mut().forget(&uri);
                     publish::clear(&self.shared, &uri, &document);
                 }
                 None => self.unknown_document("textDocument/didClose", &uri),
@@ -442,20 +221,18 @@ impl LanguageServer for Server {
     }
 
     async fn execute_command(&self, params: ExecuteCommandParams) -> Result<Option<LSPAny>> {
-        let ExecuteCommandParams { command, arguments, .. } = params;
-        match command.as_str() {
-            COMMAND_EXPLAIN => {
-                let finding = self.explain(from_proto::argument(&command, arguments)?).await?;
-                let value = finding.map(serde_json::to_value).transpose();
-                value.map_err(|_| Error::internal_error())
-            }
-            COMMAND_SET_METHOD => {
-                guarded(&command, || self.set_method(from_proto::argument(&command, arguments)?))
-            }
-            COMMAND_NEXT_METHOD => guarded(&command, || self.next_method()),
-            COMMAND_RELOAD => self.reload().await,
-            _ => Err(from_proto::invalid_params(format!("there is no command {command}"))),
-        }
+        self.execute(params).await
+    }
+
+    async fn code_action(&self, params: CodeActionParams) -> Result<Option<CodeActionResponse>> {
+        guarded("textDocument/codeAction", || Ok(self.start_actions(params)))
+    }
+
+    async fn code_lens(&self, params: CodeLensParams) -> Result<Option<Vec<CodeLens>>> {
+        let shared = Arc::clone(&self.shared);
+        // A large text may have to be parsed first.
+        let lenses = tokio::task::spawn_blocking(move || lens::lenses(&shared, &params.text_document.uri));
+        lenses.await.map_err(|_| Error::internal_error())
     }
 
     async fn did_change_configuration(&self, params: DidChangeConfigurationParams) {
@@ -484,8 +261,11 @@ impl LanguageServer for Server {
 
     async fn did_change_watched_files(&self, params: DidChangeWatchedFilesParams) {
         notified("workspace/didChangeWatchedFiles", || {
-            let paths = params.changes.iter().filter_map(|change| from_proto::file_path(&change.uri));
-            if paths.into_iter().any(|path| path.file_name().is_some_and(|name| name == WORKSPACE_FILE)) {
+            let paths: Vec<_> =
+                params.changes.iter().filter_map(|change| from_proto::file_path(&change.uri)).collect();
+            let is_settings =
+                paths.iter().any(|path| path.file_name().is_some_and(|name| name == WORKSPACE_FILE));
+            if is_settings || truth::are_annotations(&self.shared, &paths) {
                 tokio::spawn(read_workspace_files(Arc::clone(&self.shared), ReadFiles::All));
             }
         });
@@ -507,37 +287,6 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum ReadFiles {
-    All,
-    /// Those with another time stamp than last time.
-    Outdated,
-}
-
-/// Reads the configuration files of the workspace folders, outside the handlers.
-async fn read_workspace_files(shared: Arc<Shared>, which: ReadFiles) {
-    let read = tokio::task::spawn_blocking(move || {
-        // Taken out first: the lock must not be held while the files are read and taken over.
-        let roots = shared.settings().roots();
-        for root in roots {
-            if which == ReadFiles::All || is_outdated(&shared, &root) {
-                let file = options::read_file(root);
-                let problems = shared.settings_mut().set_file(file);
-                shared.report(&problems);
-            }
-        }
-        shared.queue.wake();
-    });
-    if read.await.is_err() {
-        tracing::error!("reading the workspace configuration failed");
-    }
-}
-
-fn is_outdated(shared: &Shared, root: &Path) -> bool {
-    let stamp = options::read_stamp(root);
-    shared.settings().is_outdated(root, stamp)
 }
 
 #[allow(deprecated)] // Older clients have nothing else.

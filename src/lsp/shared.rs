@@ -11,6 +11,7 @@ use crate::lsp::proto::capabilities::ClientFacts;
 use crate::lsp::proto::ext::{Health, StatusParams};
 use crate::lsp::proto::from_proto;
 use crate::lsp::queue::Queue;
+use crate::lsp::truth::TruthStore;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tower_lsp::Client;
@@ -22,6 +23,9 @@ pub(crate) struct Shared {
     pub(crate) documents: Arc<Documents>,
     settings: RwLock<SettingsStore>,
     engine: RwLock<EngineState>,
+    truth: RwLock<TruthStore>,
+    /// Held while annotation files are read or written.
+    pub(crate) reading: Mutex<()>,
     pub(crate) queue: Queue,
     pub(crate) outbox: Outbox,
     pub(crate) progress: ProgressCentre,
@@ -78,6 +82,8 @@ impl Shared {
             documents,
             settings: RwLock::new(settings),
             engine: RwLock::new(EngineState::Loading),
+            truth: RwLock::default(),
+            reading: Mutex::default(),
             queue: Queue::new(),
             progress: ProgressCentre::new(client),
             status: Mutex::default(),
@@ -101,6 +107,14 @@ impl Shared {
 
     pub(crate) fn settings_mut(&self) -> RwLockWriteGuard<'_, SettingsStore> {
         self.settings.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn truth(&self) -> RwLockReadGuard<'_, TruthStore> {
+        self.truth.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn truth_mut(&self) -> RwLockWriteGuard<'_, TruthStore> {
+        self.truth.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn settings_of(&self, uri: &Uri) -> Settings {

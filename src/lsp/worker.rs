@@ -1,15 +1,15 @@
 //! The one thread that owns the model: explicit requests first, then the function under the cursor, then the rest.
 
+mod answer;
+
 use crate::analysis::{AnalysisError, Analyzer, Finding, Options, Progress};
 use crate::config::{AnalyzeScope, Machine, Settings};
 use crate::detector::{Cancellation, DetectorInfo};
 use crate::explain::{ExplainError, Method};
-use crate::lsp::documents::{Known, LocatedFunction, Outcome, Snapshot, moved};
+use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot};
 use crate::lsp::progress::Work;
-use crate::lsp::proto::ext::DocumentFinding;
-use crate::lsp::proto::to_proto;
 use crate::lsp::publish;
-use crate::lsp::queue::{ExplainAnswer, ExplainFailure, ExplainJob, Running};
+use crate::lsp::queue::{ExplainFailure, ExplainJob, Running};
 use crate::lsp::shared::{EngineState, Model, Shared};
 use crate::syntax::Function;
 use crate::text::LineIndex;
@@ -209,7 +209,7 @@ impl Worker {
         self.probes.clear();
         for snapshot in shared.documents.snapshots() {
             shared.documents.update(&snapshot.uri, |document| {
-                document.known.clear();
+                document.forget();
                 document.paused = None;
             });
         }
@@ -375,9 +375,9 @@ impl Worker {
                 Outcome::Failed(reason.into())
             }
         };
-        self.shared.documents.update(&snapshot.uri, |document| {
-            document.known.insert(function.key, Known { options, outcome });
-        });
+        self.shared
+            .documents
+            .update(&snapshot.uri, |document| document.learn(function.key, options, outcome));
         let now = Instant::now();
         if self.publish_at.is_none_or(|at| at <= now) {
             let findings = publish::publish(&self.shared, &snapshot.uri, true);
@@ -400,96 +400,6 @@ impl Worker {
         };
         let work = self.shared.progress.begin("linelens: analysing", None, Some(Arc::new(cancel)));
         Batch { work, done: 0 }
-    }
-
-    fn explain(&mut self, job: ExplainJob) {
-        let answer = catch_unwind(AssertUnwindSafe(|| self.answer(&job))).unwrap_or_else(|panic| {
-            self.shared.outbox.log(MessageType::ERROR, format!("panic: {}", panic_message(&*panic)));
-            Err(ExplainFailure::Panicked)
-        });
-        self.shared.queue.lock().running = None;
-        let uri = job.snapshot.uri.clone();
-        let _ = job.answer.send(answer);
-        publish::publish(&self.shared, &uri, true);
-    }
-
-    fn answer(&mut self, job: &ExplainJob) -> ExplainAnswer {
-        if job.cancel.is_cancelled() {
-            return Err(ExplainFailure::Cancelled);
-        }
-        let model = match self.shared.engine() {
-            EngineState::Ready(model) => model,
-            EngineState::Loading => {
-                return Err(ExplainFailure::Failed("the model is not loaded".to_string()));
-            }
-            EngineState::Failed(reason) => return Err(ExplainFailure::Failed(reason.to_string())),
-        };
-        if let Some(name) = job.model.as_ref().filter(|name| **name != model.info.name) {
-            return Err(ExplainFailure::Invalid(format!(
-                "the model \"{name}\" is not loaded; the one that is loaded is \"{}\"",
-                model.info.name
-            )));
-        }
-        let asked = match job.snapshot.function_at(job.offset) {
-            Ok(function) => function,
-            Err(reason) => {
-                let line = job.snapshot.lines.line_at(job.offset) + 1;
-                let uri = job.snapshot.uri.as_str();
-                self.shared.outbox.log(MessageType::INFO, format!("{uri}:{line}: {reason}"));
-                return Ok(None);
-            }
-        };
-        let (snapshot, function) = self.current(&job.snapshot, &asked)?;
-        if !self.begin(&snapshot, &function, &job.cancel, true) {
-            return Err(ExplainFailure::Cancelled);
-        }
-        if !self.is_cached(&snapshot, &function.function, &job.options) {
-            self.shared.send_status(false);
-        }
-        let title = format!("linelens: explaining {}", asked.function.name);
-        let cancel = job.cancel.clone();
-        let work =
-            self.shared.progress.begin(title, job.token.clone(), Some(Arc::new(move || cancel.cancel())));
-        let result =
-            self.analyze(&snapshot, &function.function, &job.options, &job.cancel, &mut |done, total| {
-                let message = if total > 1 {
-                    format!("window {} of {total}", (done + 1).min(total))
-                } else {
-                    String::new()
-                };
-                work.report(done as f64, total as f64, message);
-            });
-        drop(work);
-        let finding = match result {
-            Err(ExplainFailure::Cancelled) if self.was_modified() => return Err(ExplainFailure::Modified),
-            result => Arc::new(result?),
-        };
-        let settings = self.shared.settings_of(&snapshot.uri);
-        if settings.options == job.options {
-            self.shared.documents.update(&snapshot.uri, |document| {
-                let outcome = Outcome::Found(Arc::clone(&finding));
-                document.known.insert(function.key, Known { options: job.options, outcome });
-            });
-        }
-        let (snapshot, function) = self.current(&snapshot, &function)?;
-        let finding = moved(&finding, &function.function, &snapshot.lines);
-        Ok(Some(document_finding(&finding, &snapshot, &model)))
-    }
-
-    /// Where a function of an older snapshot stands in the newest one.
-    fn current(
-        &self,
-        asked: &Arc<Snapshot>,
-        function: &LocatedFunction,
-    ) -> Result<(Arc<Snapshot>, LocatedFunction), ExplainFailure> {
-        let snapshot = self.shared.documents.snapshot(&asked.uri).ok_or(ExplainFailure::Modified)?;
-        if Arc::ptr_eq(&snapshot, asked) {
-            return Ok((snapshot, function.clone()));
-        }
-        let start = function.function.span.start;
-        let same = snapshot.functions().iter().filter(|candidate| candidate.key == function.key);
-        let nearest = same.min_by_key(|candidate| candidate.function.span.start.abs_diff(start)).cloned();
-        Ok((Arc::clone(&snapshot), nearest.ok_or(ExplainFailure::Modified)?))
     }
 
     /// Registers a run; `false` where something more urgent came in.
@@ -523,10 +433,22 @@ impl Worker {
         self.engine.as_ref().is_some_and(|engine| engine.is_cached(&snapshot.text, function, options))
     }
 
-    /// The boundary at which errors and panics of the analysis are caught.
     fn analyze(
         &mut self,
         snapshot: &Snapshot,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, ExplainFailure> {
+        self.analyze_version(&snapshot.text, &snapshot.lines, function, options, cancel, progress)
+    }
+
+    /// The boundary at which errors and panics of the analysis are caught.
+    fn analyze_version(
+        &mut self,
+        text: &str,
+        lines: &LineIndex,
         function: &Function,
         options: &Options,
         cancel: &Cancellation,
@@ -537,9 +459,8 @@ impl Worker {
         };
         let started = Instant::now();
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let cached = engine.is_cached(&snapshot.text, function, options);
-            let finding =
-                engine.analyze(&snapshot.text, &snapshot.lines, function, options, cancel, progress);
+            let cached = engine.is_cached(text, function, options);
+            let finding = engine.analyze(text, lines, function, options, cancel, progress);
             (finding, cached)
         }));
         match result {
@@ -557,10 +478,6 @@ impl Worker {
             }
         }
     }
-}
-
-fn document_finding(finding: &Finding, snapshot: &Snapshot, model: &Model) -> DocumentFinding {
-    to_proto::document_finding(finding, snapshot, &model.info)
 }
 
 fn failure(error: AnalysisError) -> ExplainFailure {

@@ -176,9 +176,11 @@ fn finding(
         windows: 1,
         lines: scored,
         unseen_lines: Vec::new(),
+        statements: None,
         units: Vec::new(),
         completeness: None,
         faithfulness: None,
+        agreement: None,
     }
 }
 
@@ -537,6 +539,10 @@ impl Client {
                 Value::Null
             }
             "client/registerCapability" => Value::Null,
+            "workspace/codeLens/refresh" => {
+                assert!(self.has("workspace.codeLens.refreshSupport"));
+                Value::Null
+            }
             "workspace/diagnostic/refresh" => {
                 assert!(self.has("workspace.diagnostics.refreshSupport"));
                 Value::Null
@@ -567,6 +573,16 @@ impl Client {
 
     pub fn progress(&self) -> Vec<(String, Vec<Value>)> {
         self.progress.iter().map(|(token, values)| (token.clone(), values.clone())).collect()
+    }
+
+    /// Waits until the functions of a document are analysed; for clients without status.
+    pub fn expect_ready(&mut self, uri: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        let lenses = json!({"textDocument": {"uri": uri}});
+        while self.call("textDocument/codeLens", lenses.clone()).unwrap() == json!([]) {
+            assert!(Instant::now() < deadline, "nothing was analysed");
+            self.listen(Duration::from_millis(10));
+        }
     }
 
     // Documents

@@ -3,6 +3,7 @@
 use super::ext::{COMMANDS, ServerExtension};
 use super::from_proto;
 use crate::explain::{Layer, Method};
+use crate::lsp::actions::KIND;
 use crate::text::PositionEncoding;
 use serde_json::{Value, json};
 use tower_lsp::ls_types::*;
@@ -21,6 +22,9 @@ pub(crate) struct ClientFacts {
     pub(crate) configuration: bool,
     pub(crate) register_configuration: bool,
     pub(crate) register_watchers: bool,
+    /// Takes code actions, not only commands.
+    pub(crate) action_literals: bool,
+    pub(crate) refresh_lenses: bool,
     /// Wants `linelens/relevance` and `linelens/status`.
     pub(crate) relevance: bool,
 }
@@ -60,6 +64,10 @@ impl ClientFacts {
             register_watchers: workspace
                 .and_then(|workspace| workspace.did_change_watched_files.as_ref()?.dynamic_registration)
                 == Some(true),
+            action_literals: document
+                .and_then(|document| document.code_action.as_ref()?.code_action_literal_support.as_ref())
+                .is_some(),
+            refresh_lenses: workspace.and_then(|w| w.code_lens.as_ref()?.refresh_support) == Some(true),
             relevance: capabilities
                 .experimental
                 .as_ref()
@@ -94,6 +102,11 @@ pub(crate) fn server(facts: &ClientFacts) -> ServerCapabilities {
             ..Default::default()
         })),
         hover_provider: Some(HoverProviderCapability::Simple(true)),
+        code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
+        code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+            code_action_kinds: Some(vec![CodeActionKind::from(KIND)]),
+            ..CodeActionOptions::default()
+        })),
         diagnostic_provider: facts.pull_diagnostics.then(|| {
             DiagnosticServerCapabilities::Options(DiagnosticOptions {
                 identifier: Some("linelens".to_string()),
@@ -138,7 +151,12 @@ pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
     if facts.register_watchers {
         registrations.push(registration(
             "workspace/didChangeWatchedFiles",
-            json!({ "watchers": [{ "globPattern": "**/linelens.toml" }] }),
+            json!({ "watchers": [
+                { "globPattern": "**/linelens.toml" },
+                // Which of them are annotations is a matter of settings, which may change.
+                { "globPattern": "**/*.jsonl" },
+                { "globPattern": "**/*.sarif" },
+            ] }),
         ));
     }
     if facts.register_configuration {

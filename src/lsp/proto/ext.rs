@@ -1,6 +1,7 @@
 //! Our own messages and commands; `docs/protocol.md` describes them, a test keeps both together.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tower_lsp::ls_types::notification::Notification;
 use tower_lsp::ls_types::{Position, ProgressToken, TextDocumentIdentifier, Uri};
 
@@ -12,9 +13,24 @@ pub const COMMAND_EXPLAIN: &str = "linelens.explain";
 pub const COMMAND_SET_METHOD: &str = "linelens.setMethod";
 pub const COMMAND_NEXT_METHOD: &str = "linelens.nextMethod";
 pub const COMMAND_RELOAD: &str = "linelens.reload";
+pub const COMMAND_COMPARE_METHODS: &str = "linelens.compareMethods";
+pub const COMMAND_COMPARE_PAIR: &str = "linelens.comparePair";
+pub const COMMAND_TOGGLE_LINE: &str = "linelens.toggleGroundTruthLine";
+pub const COMMAND_SET_LABEL: &str = "linelens.setLabel";
+pub const COMMAND_ADD_NOTE: &str = "linelens.addNote";
 
 /// Every id for `workspace/executeCommand`.
-pub const COMMANDS: [&str; 4] = [COMMAND_EXPLAIN, COMMAND_SET_METHOD, COMMAND_NEXT_METHOD, COMMAND_RELOAD];
+pub const COMMANDS: [&str; 9] = [
+    COMMAND_EXPLAIN,
+    COMMAND_SET_METHOD,
+    COMMAND_NEXT_METHOD,
+    COMMAND_RELOAD,
+    COMMAND_COMPARE_METHODS,
+    COMMAND_COMPARE_PAIR,
+    COMMAND_TOGGLE_LINE,
+    COMMAND_SET_LABEL,
+    COMMAND_ADD_NOTE,
+];
 
 /// Parameters of `linelens/explain`, also the argument of the command `linelens.explain`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -66,6 +82,37 @@ pub struct FindingMessage {
     pub unseen_lines: Vec<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completeness_gap: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<AlignmentMessage>,
+}
+
+/// Ground truth and how far the lines agree with it.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AlignmentMessage {
+    /// `null`: undefined, and `reason` says why.
+    pub da: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What `da` would be if the function had been flagged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub would_be: Option<f64>,
+    pub null_all_lines: Option<f64>,
+    pub null_permutation: Option<f64>,
+    pub intersection: f64,
+    pub union: f64,
+    pub ifa: Option<usize>,
+    /// From `"1"`, `"3"`, `"5"` and `"10"` to whether one of so many lines is true.
+    pub top_k: Map<String, Value>,
+    pub unmatched: usize,
+    pub outside_window: usize,
+    pub policy: String,
+    /// `vulnerable`, `benign` or `unsure`.
+    pub label: String,
+    /// The ground-truth lines by the policy, scored or not.
+    pub lines: Vec<usize>,
+    /// From each annotator to the DA with that one alone.
+    pub per_annotator: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -94,7 +141,139 @@ pub struct LineMessage {
     pub raw: f64,
     /// 1 is the most relevant.
     pub rank: usize,
+    /// Only where it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ground_truth: Option<bool>,
     pub text: String,
+}
+
+/// The argument of `linelens.compareMethods`, `linelens.toggleGroundTruthLine` and others: a place in a document.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlaceParams {
+    pub text_document: TextDocumentIdentifier,
+    pub position: Position,
+}
+
+/// The argument of `linelens.comparePair`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ComparePairParams {
+    pub text_document: TextDocumentIdentifier,
+    pub position: Position,
+    /// A git revision; without one, the other half of the pair in the annotation file, or `HEAD` where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// The argument of `linelens.setLabel`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetLabelParams {
+    pub text_document: TextDocumentIdentifier,
+    pub position: Position,
+    /// `vulnerable`, `benign` or `unsure`.
+    pub label: String,
+}
+
+/// The argument of `linelens.addNote`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddNoteParams {
+    pub text_document: TextDocumentIdentifier,
+    pub position: Position,
+    /// Empty: takes the note back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The answer to `linelens.compareMethods`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ComparisonMessage {
+    pub text_document: VersionedDocument,
+    pub function: FunctionMessage,
+    pub model: ModelMessage,
+    pub execution_provider: String,
+    pub profile: String,
+    pub probability: f64,
+    pub threshold: f64,
+    pub flagged: bool,
+    pub methods: Vec<MethodMessage>,
+    pub failed: Vec<FailedMethod>,
+    /// The table as a text.
+    pub content: ContentMessage,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MethodMessage {
+    pub method: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completeness_gap: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<AlignmentMessage>,
+    /// From each method to the rank correlation with it, `null` where it is undefined.
+    pub spearman: Map<String, Value>,
+    pub lines: Vec<LineMessage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedMethod {
+    pub method: String,
+    pub reason: String,
+}
+
+/// A text to be shown as a document that is no file, under an address of the scheme `linelens`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContentMessage {
+    pub uri: String,
+    pub text: String,
+}
+
+/// The answer to `linelens.comparePair`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PairMessage {
+    /// Where the two versions come from.
+    pub before: SideMessage,
+    pub after: SideMessage,
+    /// `P-C`, `P-V`, `P-B` or `P-R`; `null` where the truth of the two sides is not known.
+    pub outcome: Option<String>,
+    pub lines: Vec<LinePairMessage>,
+    pub content: ContentMessage,
+}
+
+/// One version of a function. Lines are 0-based lines of that version's file.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SideMessage {
+    /// A git commit, the name of the file that holds the other half of a pair, or `document`.
+    pub source: String,
+    #[serde(flatten)]
+    pub finding: FindingMessage,
+}
+
+/// A line that is in both versions, or in one.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LinePairMessage {
+    pub before: Option<usize>,
+    pub after: Option<usize>,
+    /// Score after minus score before; `null` unless both are scored.
+    pub moved: Option<f64>,
+}
+
+/// The answer to the commands that write ground truth.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LabelledMessage {
+    /// The annotation file that was written.
+    pub file: Uri,
+    /// What was done, in a sentence.
+    pub message: String,
 }
 
 /// Parameters of `linelens/relevance`: replaces everything known about the document.

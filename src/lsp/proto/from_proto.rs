@@ -2,6 +2,7 @@
 
 use super::ext::ExplainParams;
 use crate::analysis::Options;
+use crate::annotations::Label;
 use crate::text::{Position, PositionEncoding};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -40,6 +41,16 @@ pub(crate) fn options(params: &ExplainParams, mut options: Options) -> Result<Op
         options.profile = profile.parse().map_err(invalid_params)?;
     }
     Ok(options)
+}
+
+/// A label by its name in the annotation files.
+pub(crate) fn label(name: &str) -> Result<Label> {
+    match name {
+        "vulnerable" => Ok(Label::Vulnerable),
+        "benign" => Ok(Label::Benign),
+        "unsure" => Ok(Label::Unsure),
+        other => Err(invalid_params(format!("unknown label \"{other}\": use vulnerable, benign or unsure"))),
+    }
 }
 
 /// The one argument of a command.

@@ -1,9 +1,15 @@
 //! From our types to LSP's. Findings must be at home in the snapshot they are drawn on.
 
 use super::ext::{
-    DocumentFinding, FindingMessage, FunctionMessage, LineMessage, ModelMessage, VersionedDocument,
+    AlignmentMessage, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
+    FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, PairMessage, SideMessage,
+    VersionedDocument,
 };
-use crate::analysis::Finding;
+use crate::alignment::TOP_K;
+use crate::analysis::agreement::Agreement;
+use crate::analysis::comparison::Comparison;
+use crate::analysis::pair::{PairView, Version};
+use crate::analysis::{Finding, comparison};
 use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
 use crate::escape;
@@ -119,23 +125,23 @@ pub(crate) fn document_finding(
 ) -> DocumentFinding {
     DocumentFinding {
         text_document: versioned_document(snapshot),
-        finding: finding_message(finding, snapshot, model),
+        finding: finding_message(finding, version(snapshot), model),
     }
 }
 
+pub(crate) fn version(snapshot: &Snapshot) -> Version<'_> {
+    Version { text: &snapshot.text, lines: &snapshot.lines }
+}
+
+/// A finding at home in this version of its document.
 pub(crate) fn finding_message(
     finding: &Finding,
-    snapshot: &Snapshot,
+    version: Version<'_>,
     model: &DetectorInfo,
 ) -> FindingMessage {
     FindingMessage {
-        function: FunctionMessage {
-            name: finding.function.name.clone(),
-            kind: finding.function.kind.as_str().to_string(),
-            start_line: finding.start_line,
-            end_line: finding.end_line,
-        },
-        model: ModelMessage { name: model.name.clone(), sha256: model.sha256.clone() },
+        function: function_message(finding),
+        model: model_message(model),
         execution_provider: model.execution_provider.clone(),
         method: finding.method.to_string(),
         profile: finding.profile.clone(),
@@ -144,18 +150,160 @@ pub(crate) fn finding_message(
         flagged: finding.flagged,
         truncated: finding.truncated,
         windows: finding.windows,
-        lines: finding
-            .lines
-            .iter()
-            .map(|line| LineMessage {
-                line: line.line,
-                score: line.score,
-                raw: line.raw,
-                rank: line.rank,
-                text: snapshot.lines.line_span(line.line).of(&snapshot.text).unwrap_or_default().to_string(),
-            })
-            .collect(),
+        lines: line_messages(finding, version),
         unseen_lines: finding.unseen_lines.clone(),
         completeness_gap: finding.completeness.map(|completeness| completeness.gap),
+        alignment: finding.agreement.as_ref().map(alignment_message),
+    }
+}
+
+fn function_message(finding: &Finding) -> FunctionMessage {
+    FunctionMessage {
+        name: finding.function.name.clone(),
+        kind: finding.function.kind.as_str().to_string(),
+        start_line: finding.start_line,
+        end_line: finding.end_line,
+    }
+}
+
+fn model_message(model: &DetectorInfo) -> ModelMessage {
+    ModelMessage { name: model.name.clone(), sha256: model.sha256.clone() }
+}
+
+fn line_messages(finding: &Finding, version: Version<'_>) -> Vec<LineMessage> {
+    let scored = finding.lines.iter();
+    scored
+        .map(|line| LineMessage {
+            line: line.line,
+            score: line.score,
+            raw: line.raw,
+            rank: line.rank,
+            ground_truth: finding.is_true(line.line).then_some(true),
+            text: version.lines.line_span(line.line).of(version.text).unwrap_or_default().to_string(),
+        })
+        .collect()
+}
+
+fn alignment_message(agreement: &Agreement) -> AlignmentMessage {
+    let Agreement { truth, alignment, per_annotator } = agreement;
+    let annotators = truth.annotators.iter().zip(per_annotator);
+    AlignmentMessage {
+        da: alignment.da.as_ref().ok().copied(),
+        reason: alignment.da.as_ref().err().map(ToString::to_string),
+        would_be: alignment.would_be,
+        null_all_lines: alignment.null_all_lines,
+        null_permutation: alignment.null_permutation,
+        intersection: alignment.intersection,
+        union: alignment.union,
+        ifa: alignment.ifa,
+        top_k: TOP_K.iter().zip(alignment.top_k).map(|(k, hit)| (k.to_string(), hit.into())).collect(),
+        unmatched: truth.unmatched,
+        outside_window: alignment.outside_window,
+        policy: truth.policy.clone(),
+        label: truth.label_name().to_string(),
+        lines: truth.lines.clone(),
+        per_annotator: annotators.map(|(annotator, da)| (annotator.name.clone(), (*da).into())).collect(),
+    }
+}
+
+/// The table as a message; `None` where no method gave a finding. The findings are at home in the snapshot.
+pub(crate) fn comparison_message(
+    found: &Comparison,
+    snapshot: &Snapshot,
+    model: &DetectorInfo,
+) -> Option<ComparisonMessage> {
+    let first = &found.rows.first()?.finding;
+    let methods: Vec<String> = found.rows.iter().map(|row| row.finding.method.to_string()).collect();
+    let rows = found.rows.iter();
+    Some(ComparisonMessage {
+        text_document: versioned_document(snapshot),
+        function: function_message(first),
+        model: model_message(model),
+        execution_provider: model.execution_provider.clone(),
+        profile: first.profile.clone(),
+        probability: first.probability,
+        threshold: first.threshold,
+        flagged: first.flagged,
+        methods: rows
+            .map(|row| MethodMessage {
+                method: row.finding.method.to_string(),
+                completeness_gap: row.finding.completeness.map(|completeness| completeness.gap),
+                alignment: row.finding.agreement.as_ref().map(alignment_message),
+                spearman: methods.iter().cloned().zip(row.spearman.iter().map(|r| (*r).into())).collect(),
+                lines: line_messages(&row.finding, version(snapshot)),
+            })
+            .collect(),
+        failed: found
+            .failed
+            .iter()
+            .map(|(method, reason)| FailedMethod { method: method.to_string(), reason: reason.clone() })
+            .collect(),
+        content: content("methods", first, snapshot, &comparison_text(found, first, snapshot)),
+    })
+}
+
+fn comparison_text(found: &Comparison, first: &Finding, snapshot: &Snapshot) -> Vec<String> {
+    let mut text = vec![heading(first, file_name(snapshot)), String::new()];
+    text.extend(comparison::aligned(&found.table()));
+    text.push(String::new());
+    let failed = found.failed.iter();
+    text.extend(failed.map(|(method, reason)| format!("{method}: {}", escape::terminal(reason))));
+    let findings: Vec<&Finding> = found.rows.iter().map(|row| &row.finding).collect();
+    text.extend(comparison::legend(&findings).iter().map(|line| escape::terminal(line)));
+    text
+}
+
+fn heading(finding: &Finding, source: &str) -> String {
+    let (sign, verdict) = if finding.flagged { (">", "flagged") } else { ("≤", "not flagged") };
+    format!(
+        "{}:{}: {}: {verdict}: P(vulnerable) {} {sign} {} · profile {}",
+        escape::terminal(source),
+        finding.start_line + 1,
+        escape::terminal(&finding.function.name),
+        finding.shown_probability(),
+        finding.threshold,
+        finding.profile,
+    )
+}
+
+fn file_name(snapshot: &Snapshot) -> &str {
+    snapshot.uri.path().as_str().rsplit('/').next().unwrap_or_default()
+}
+
+/// A text under an address that tells what it is about.
+fn content(kind: &str, finding: &Finding, snapshot: &Snapshot, lines: &[String]) -> ContentMessage {
+    let file = file_name(snapshot);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = finding.function.name.chars().map(plain).collect();
+    ContentMessage { uri: format!("linelens:/{kind}/{file}/{name}.txt"), text: lines.join("\n") + "\n" }
+}
+
+/// Two versions of a function; `snapshot` is the one that the client shows.
+pub(crate) fn pair_message(
+    view: &PairView,
+    before: (&str, Version<'_>),
+    after: (&str, Version<'_>),
+    snapshot: &Snapshot,
+    model: &DetectorInfo,
+) -> PairMessage {
+    let side = |(source, version): (&str, Version<'_>), finding: &Finding| SideMessage {
+        source: source.to_string(),
+        finding: finding_message(finding, version, model),
+    };
+    let text = view.text(before, after);
+    PairMessage {
+        before: side(before, &view.before),
+        after: side(after, &view.after),
+        outcome: view.outcome.map(|outcome| outcome.as_str().to_string()),
+        lines: view
+            .lines
+            .iter()
+            .map(|pair| LinePairMessage {
+                before: pair.before.map(|side| side.line),
+                after: pair.after.map(|side| side.line),
+                moved: pair.moved(),
+            })
+            .collect(),
+        content: content("pair", &view.after, snapshot, &text),
     }
 }

@@ -1,0 +1,195 @@
+//! Several methods on one function, side by side.
+
+use super::Finding;
+use crate::alignment::spearman;
+use crate::explain::Method;
+
+/// What the methods say of one function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// In the order of the findings compared.
+    pub rows: Vec<MethodRow>,
+    /// Methods that gave no finding, and why.
+    pub failed: Vec<(Method, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct MethodRow {
+    pub finding: Finding,
+    /// Spearman's rank correlation of raw relevance with each row's, this one's own included; `None` where it is
+    /// undefined, as for constant relevance.
+    pub spearman: Vec<Option<f64>>,
+}
+
+/// Compares findings of one function that differ in the method.
+pub fn compare(findings: Vec<Finding>, failed: Vec<(Method, String)>) -> Comparison {
+    let correlations: Vec<Vec<Option<f64>>> =
+        findings.iter().map(|a| findings.iter().map(|b| correlation(a, b)).collect()).collect();
+    let rows = findings
+        .into_iter()
+        .zip(correlations)
+        .map(|(finding, spearman)| MethodRow { finding, spearman })
+        .collect();
+    Comparison { rows, failed }
+}
+
+/// Over what both scored, which differs where a relevance is not a number.
+fn correlation(a: &Finding, b: &Finding) -> Option<f64> {
+    let (a, b) = (a.scored(), b.scored());
+    let both = a.iter().filter_map(|score| {
+        let other = b.binary_search_by_key(&score.line, |other| other.line).ok()?;
+        Some((score.raw, b.get(other)?.raw))
+    });
+    let (a, b): (Vec<f64>, Vec<f64>) = both.unzip();
+    spearman(&a, &b)
+}
+
+impl Comparison {
+    /// The table in words: a head and one row a method. Cells that say nothing are empty; columns that say nothing for
+    /// any method are left out.
+    pub fn table(&self) -> Vec<Vec<String>> {
+        let findings: Vec<&Finding> = self.rows.iter().map(|row| &row.finding).collect();
+        let mut table = summary(&findings);
+        if let Some(head) = table.first_mut() {
+            head.push("top lines".to_string());
+            head.extend(self.rows.iter().map(|row| format!("ρ {}", row.finding.method)));
+        }
+        for (cells, row) in table.iter_mut().skip(1).zip(&self.rows) {
+            let top = row.finding.top_lines(3);
+            let top: Vec<String> = top.iter().map(|line| (line.line + 1).to_string()).collect();
+            cells.push(top.join(" "));
+            let correlations = row.spearman.iter();
+            cells.extend(
+                correlations.map(|value| value.map_or_else(|| "–".to_string(), |r| format!("{r:.2}"))),
+            );
+        }
+        table
+    }
+}
+
+/// A head and a row for each finding: method, agreement with the ground truth, completeness gap.
+pub fn summary(findings: &[&Finding]) -> Vec<Vec<String>> {
+    let with_truth = findings.iter().any(|finding| finding.agreement.is_some());
+    let with_gap = findings.iter().any(|finding| finding.completeness.is_some());
+    let mut head = vec!["method".to_string()];
+    if with_truth {
+        head.extend(["DA", "null (all)", "null (perm.)", "IFA"].map(String::from));
+    }
+    if with_gap {
+        head.push("gap".to_string());
+    }
+    let rows = findings.iter().map(|finding| {
+        let mut cells = vec![finding.method.to_string()];
+        if with_truth {
+            cells.extend(alignment_cells(finding));
+        }
+        if with_gap {
+            let gap = finding.completeness.map(|completeness| format!("{:.4}", completeness.gap));
+            cells.push(gap.unwrap_or_default());
+        }
+        cells
+    });
+    std::iter::once(head).chain(rows).collect()
+}
+
+/// What the table's words mean, and what holds for all of its rows.
+pub fn legend(findings: &[&Finding]) -> Vec<String> {
+    let mut legend = Vec::new();
+    if let Some(agreement) = findings.iter().find_map(|finding| finding.agreement.as_ref()) {
+        legend.push(format!("ground truth: {}", agreement.truth.describe()));
+        if let Err(reason) = &agreement.alignment.da {
+            legend.push(format!("DA is undefined: {reason}"));
+        }
+        if findings.iter().any(|finding| finding.would_be().is_some()) {
+            legend.push(
+                "DA is 0 because the function was not flagged; in parentheses what it would be".to_string(),
+            );
+        }
+        legend.push(
+            "null: DA of all lines at 1, and the mean over permutations; IFA: clean lines before the first true one"
+                .to_string(),
+        );
+    }
+    if findings.iter().any(|finding| finding.completeness.is_some()) {
+        legend.push("gap: how far relevance is from its known sum".to_string());
+    }
+    legend
+}
+
+fn alignment_cells(finding: &Finding) -> [String; 4] {
+    let Some(agreement) = &finding.agreement else { return Default::default() };
+    let alignment = &agreement.alignment;
+    let number = |value: Option<f64>| value.map(|value| format!("{value:.3}")).unwrap_or_default();
+    let da = match (&alignment.da, alignment.would_be) {
+        (Ok(da), Some(would_be)) => format!("{da:.3} ({would_be:.3})"),
+        (Ok(da), None) => format!("{da:.3}"),
+        (Err(_), _) => "undefined".to_string(),
+    };
+    [
+        da,
+        number(alignment.null_all_lines),
+        number(alignment.null_permutation),
+        alignment.ifa.map(|ifa| ifa.to_string()).unwrap_or_default(),
+    ]
+}
+
+/// Aligns the columns of a table with spaces; the first column to the left, the others to the right. Widths are in
+/// characters, of which none is wide in what [`Comparison::table`] gives.
+pub fn aligned(table: &[Vec<String>]) -> Vec<String> {
+    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        table.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    table.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::agreement::tests::{finding, truth};
+    use crate::explain::Layer;
+
+    #[test]
+    fn equal_orders_correlate_and_opposite_ones_do_not() {
+        let a = finding(&[1.0, 2.0, 3.0], true);
+        let b = Finding { method: Method::Occlusion, ..finding(&[10.0, 20.0, 90.0], true) };
+        let c = Finding { method: Method::Attention(Layer::Last), ..finding(&[3.0, 2.0, 1.0], true) };
+        let constant = Finding { method: Method::IntegratedGradients, ..finding(&[1.0, 1.0, 1.0], true) };
+        let compared = compare(vec![a, b, c, constant], Vec::new());
+        assert_eq!(compared.rows[0].spearman, [Some(1.0), Some(1.0), Some(-1.0), None]);
+        assert_eq!(compared.rows[3].spearman, [None; 4]);
+        let table = compared.table();
+        assert_eq!(table[0][..2], ["method", "top lines"]);
+        assert_eq!(table[1][..2], ["attention:first", "3 2 1"]);
+        assert_eq!(table[3].last().unwrap(), "–");
+        assert!(table.iter().all(|row| row.len() == table[0].len()));
+    }
+
+    #[test]
+    fn columns_say_something() {
+        let with = finding(&[0.0, 1.0], true).with_truth(Some(truth(&[1])));
+        let unflagged = finding(&[0.0, 1.0], false).with_truth(Some(truth(&[1])));
+        assert_eq!(summary(&[&with])[0], ["method", "DA", "null (all)", "null (perm.)", "IFA"]);
+        assert_eq!(summary(&[&with])[1], ["attention:first", "1.000", "0.500", "0.500", "0"]);
+        assert_eq!(summary(&[&unflagged])[1][1], "0.000 (1.000)");
+        let plain = finding(&[0.0, 1.0], true);
+        assert_eq!(summary(&[&plain]), [["method"], ["attention:first"]]);
+        assert!(legend(&[&plain]).is_empty());
+        assert!(legend(&[&unflagged]).iter().any(|line| line.contains("not flagged")));
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let table = [["a", "ρ"], ["bcd", "10"]].map(|row| row.map(String::from).to_vec());
+        assert_eq!(aligned(&table), ["a     ρ", "bcd  10"]);
+        assert!(aligned(&[]).is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! What the client asks about a place or a document: hover, code lens, code actions.
+
+use super::Server;
+use crate::analysis::Finding;
+use crate::lsp::actions::{self, Subject};
+use crate::lsp::documents::{Outcome, moved};
+use crate::lsp::hover::{self, Style};
+use crate::lsp::proto::to_proto;
+use crate::lsp::shared::EngineState;
+use crate::lsp::truth;
+use crate::text::ByteSpan;
+use tower_lsp::ls_types::{
+    CodeActionContext, CodeActionOrCommand, CodeActionParams, Hover, HoverContents, HoverParams,
+    MarkupContent, MarkupKind, TextDocumentPositionParams,
+};
+
+impl Server {
+    pub(super) fn start_hover(&self, params: HoverParams) -> Option<Hover> {
+        let TextDocumentPositionParams { text_document, position } = params.text_document_position_params;
+        let shared = &self.shared;
+        let snapshot = shared.documents.snapshot(&text_document.uri)?;
+        let offset = self.offset(&snapshot, position);
+        let located = snapshot.function_at_now(offset)?.ok()?;
+        let settings = shared.settings_of(&text_document.uri);
+        let (outcome, others) = shared.documents.update(&text_document.uri, |document| {
+            document.hovered = Some(offset);
+            document.cursor_moved = true;
+            let outcome = document.outcome(located.key, &settings.options).cloned();
+            if outcome.is_none() {
+                document.paused = None;
+            }
+            (outcome, document.other_methods(located.key, &settings.options))
+        })?;
+        let style = Style { markdown: shared.facts().markdown };
+        let name = &located.function.name;
+        let on_name = located.function.name_span.touches(offset);
+        if outcome.is_none() {
+            shared.queue.cursor_moved(located.key);
+        }
+        let text = match (outcome, shared.engine()) {
+            (Some(Outcome::Found(finding)), EngineState::Ready(model)) => {
+                let truth = shared.truth_of(&snapshot, &located.function);
+                let at_home = |finding: &Finding| {
+                    moved(finding, &located.function, &snapshot.lines).with_truth(truth.clone())
+                };
+                let finding = at_home(&finding);
+                if on_name {
+                    let others: Vec<Finding> = others.iter().map(|other| at_home(other)).collect();
+                    hover::function(&finding, &others, &model, settings.top_lines, style)
+                } else {
+                    hover::line(&finding, snapshot.lines.line_at(offset), style)?
+                }
+            }
+            (Some(Outcome::Failed(reason)), _) if on_name => hover::failed(name, &reason, style),
+            (None, EngineState::Ready(_)) => hover::pending(name, style),
+            (_, EngineState::Loading) => hover::loading(style),
+            (_, EngineState::Failed(reason)) if on_name => hover::no_model(&reason, style),
+            _ => return None,
+        };
+        let span = match on_name {
+            true => located.function.name_span,
+            false => to_proto::line_span(&snapshot, snapshot.lines.line_at(offset)),
+        };
+        let kind = if style.markdown { MarkupKind::Markdown } else { MarkupKind::PlainText };
+        Some(Hover {
+            contents: HoverContents::Markup(MarkupContent { kind, value: text }),
+            range: Some(to_proto::range(&snapshot, span, shared.facts().encoding)),
+        })
+    }
+
+    pub(super) fn start_actions(&self, params: CodeActionParams) -> Option<Vec<CodeActionOrCommand>> {
+        if !wants_ours(&params.context) {
+            return None;
+        }
+        let shared = &self.shared;
+        let snapshot = shared.documents.snapshot(&params.text_document.uri)?;
+        let offset = self.offset(&snapshot, params.range.start);
+        let end = self.offset(&snapshot, params.range.end);
+        let function = snapshot.function_at_now(offset)?.ok()?;
+        // For clients without our plugin that is all there is to know about the cursor.
+        if !shared.facts().relevance {
+            shared.documents.update(&snapshot.uri, |document| document.hovered = Some(offset));
+        }
+        let truth = shared.truth_of(&snapshot, &function.function);
+        let model = match shared.engine() {
+            EngineState::Ready(model) => Some(model),
+            _ => None,
+        };
+        let settings = shared.settings_of(&snapshot.uri);
+        let method = settings.options.method;
+        let annotator = truth::annotator(&settings);
+        Some(actions::actions(&Subject {
+            position: params.range.start,
+            offset,
+            selection: ByteSpan::new(offset.min(end), end.max(offset)),
+            truth: truth.as_ref(),
+            annotator: &annotator,
+            can_label: truth::can_label(shared, &snapshot.uri),
+            methods: model.as_ref().map_or(&[], |model| &model.methods),
+            method: model.as_ref().map_or(method, |model| model.canonical(method)),
+            asks_for_notes: shared.facts().relevance,
+            literals: shared.facts().action_literals,
+            snapshot: &snapshot,
+        }))
+    }
+}
+
+/// Whether the client asks for all actions, or for kinds that ours are of.
+fn wants_ours(context: &CodeActionContext) -> bool {
+    let Some(only) = &context.only else { return true };
+    only.iter().any(|kind| kind.as_str().is_empty() || kind.as_str() == actions::KIND)
+}

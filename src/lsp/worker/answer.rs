@@ -1,0 +1,227 @@
+//! Explicit requests: one function by one method, by all methods, or beside another version of it.
+
+use super::{Worker, panic_message};
+use crate::analysis::{Finding, Options, Progress, comparison, pair};
+use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot, moved};
+use crate::lsp::progress::Work;
+use crate::lsp::proto::to_proto;
+use crate::lsp::publish;
+use crate::lsp::queue::{Answer, Ask, Counterpart, ExplainAnswer, ExplainFailure, ExplainJob};
+use crate::lsp::shared::{EngineState, Model};
+use crate::syntax::Function;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tower_lsp::ls_types::MessageType;
+
+impl Worker {
+    pub(super) fn explain(&mut self, job: ExplainJob) {
+        let answer = catch_unwind(AssertUnwindSafe(|| self.answer(&job))).unwrap_or_else(|panic| {
+            self.shared.outbox.log(MessageType::ERROR, format!("panic: {}", panic_message(&*panic)));
+            Err(ExplainFailure::Panicked)
+        });
+        self.shared.queue.lock().running = None;
+        let uri = job.snapshot.uri.clone();
+        let _ = job.answer.send(answer);
+        publish::publish(&self.shared, &uri, true);
+    }
+
+    fn answer(&mut self, job: &ExplainJob) -> ExplainAnswer {
+        if job.cancel.is_cancelled() {
+            return Err(ExplainFailure::Cancelled);
+        }
+        let model = match self.shared.engine() {
+            EngineState::Ready(model) => model,
+            EngineState::Loading => {
+                return Err(ExplainFailure::Failed("the model is not loaded".to_string()));
+            }
+            EngineState::Failed(reason) => return Err(ExplainFailure::Failed(reason.to_string())),
+        };
+        if let Some(name) = job.model.as_ref().filter(|name| **name != model.info.name) {
+            return Err(ExplainFailure::Invalid(format!(
+                "the model \"{name}\" is not loaded; the one that is loaded is \"{}\"",
+                model.info.name
+            )));
+        }
+        let asked = match job.snapshot.function_at(job.offset) {
+            Ok(function) => function,
+            Err(reason) => {
+                let line = job.snapshot.lines.line_at(job.offset) + 1;
+                let uri = job.snapshot.uri.as_str();
+                self.shared.outbox.log(MessageType::INFO, format!("{uri}:{line}: {reason}"));
+                return Ok(None);
+            }
+        };
+        let (snapshot, function) = self.current(&job.snapshot, &asked)?;
+        if !self.begin(&snapshot, &function, &job.cancel, true) {
+            return Err(ExplainFailure::Cancelled);
+        }
+        if !self.is_cached(&snapshot, &function.function, &job.options) {
+            self.shared.send_status(false);
+        }
+        let title = match &job.ask {
+            Ask::Finding => format!("linelens: explaining {}", asked.function.name),
+            Ask::Methods => format!("linelens: comparing methods on {}", asked.function.name),
+            Ask::Pair(_) => format!("linelens: comparing versions of {}", asked.function.name),
+        };
+        let cancel = job.cancel.clone();
+        let work =
+            self.shared.progress.begin(title, job.token.clone(), Some(Arc::new(move || cancel.cancel())));
+        match &job.ask {
+            Ask::Finding => self.finding(job, &snapshot, &function, &model, &work),
+            Ask::Methods => self.methods(job, &snapshot, &function, &model, &work),
+            Ask::Pair(counterpart) => self.pair(job, &snapshot, &function, counterpart, &model, &work),
+        }
+    }
+
+    fn finding(
+        &mut self,
+        job: &ExplainJob,
+        snapshot: &Arc<Snapshot>,
+        function: &LocatedFunction,
+        model: &Model,
+        work: &Work,
+    ) -> ExplainAnswer {
+        let finding = self.run_for(job, snapshot, function, &job.options, &mut |done, total| {
+            let message = if total > 1 {
+                format!("window {} of {total}", (done + 1).min(total))
+            } else {
+                String::new()
+            };
+            work.report(done as f64, total as f64, message);
+        })?;
+        let (snapshot, function) = self.current(snapshot, function)?;
+        let finding = self.at_home(&finding, &snapshot, &function.function);
+        let message = to_proto::document_finding(&finding, &snapshot, &model.info);
+        Ok(Some(Answer::Finding(Box::new(message))))
+    }
+
+    /// One method that fails does not hide what the others say.
+    fn methods(
+        &mut self,
+        job: &ExplainJob,
+        snapshot: &Arc<Snapshot>,
+        function: &LocatedFunction,
+        model: &Model,
+        work: &Work,
+    ) -> ExplainAnswer {
+        let mut findings = Vec::new();
+        let mut failed = Vec::new();
+        let total = model.methods.len() as f64;
+        for (number, method) in model.methods.iter().enumerate() {
+            let options = Options { method: *method, ..job.options };
+            let found = self.run_for(job, snapshot, function, &options, &mut |part, parts| {
+                let part = if parts == 0 { 0.0 } else { part as f64 / parts as f64 };
+                work.report(number as f64 + part, total, method.to_string());
+            });
+            match found {
+                Ok(finding) => findings.push(finding),
+                Err(failure @ (ExplainFailure::Cancelled | ExplainFailure::Modified)) => return Err(failure),
+                Err(failure) => failed.push((*method, failure.to_string())),
+            }
+        }
+        let (snapshot, function) = self.current(snapshot, function)?;
+        let at_home =
+            findings.iter().map(|finding| self.at_home(finding, &snapshot, &function.function)).collect();
+        let comparison = comparison::compare(at_home, failed);
+        match to_proto::comparison_message(&comparison, &snapshot, &model.info) {
+            Some(message) => Ok(Some(Answer::Methods(Box::new(message)))),
+            None => {
+                let reasons: Vec<String> =
+                    comparison.failed.iter().map(|(method, reason)| format!("{method}: {reason}")).collect();
+                Err(ExplainFailure::Failed(format!(
+                    "no method could explain anything: {}",
+                    reasons.join("; ")
+                )))
+            }
+        }
+    }
+
+    fn pair(
+        &mut self,
+        job: &ExplainJob,
+        snapshot: &Arc<Snapshot>,
+        function: &LocatedFunction,
+        other: &Counterpart,
+        model: &Model,
+        work: &Work,
+    ) -> ExplainAnswer {
+        let finding = self.run_for(job, snapshot, function, &job.options, &mut |part, parts| {
+            work.report(part as f64, 2.0 * parts as f64, "this version");
+        })?;
+        let (text, lines, function_there) = (&other.text, &other.lines, &other.function);
+        let other_finding = self.analyze_version(
+            text,
+            lines,
+            function_there,
+            &job.options,
+            &job.cancel,
+            &mut |part, parts| {
+                work.report((part + parts) as f64, 2.0 * parts as f64, other.source.as_str());
+            },
+        );
+        let other_finding = other_finding.map_err(|failure| self.if_modified(failure))?;
+        let other_finding = other_finding.with_truth(other.truth.clone());
+        let (snapshot, function) = self.current(snapshot, function)?;
+        let finding = self.at_home(&finding, &snapshot, &function.function);
+        let here = ("document", to_proto::version(&snapshot));
+        let there = (other.source.as_str(), pair::Version { text: &other.text, lines: &other.lines });
+        let (before, after) = if other.is_before { (there, here) } else { (here, there) };
+        let view = match other.is_before {
+            true => pair::view(other_finding, before.1, finding, after.1),
+            false => pair::view(finding, before.1, other_finding, after.1),
+        };
+        let message = to_proto::pair_message(&view, before, after, &snapshot, &model.info);
+        Ok(Some(Answer::Pair(Box::new(message))))
+    }
+
+    /// Runs the model for a function of a document; the document learns what came out.
+    fn run_for(
+        &mut self,
+        job: &ExplainJob,
+        snapshot: &Snapshot,
+        function: &LocatedFunction,
+        options: &Options,
+        progress: Progress<'_>,
+    ) -> Result<Arc<Finding>, ExplainFailure> {
+        let result = self.analyze(snapshot, &function.function, options, &job.cancel, progress);
+        let finding = Arc::new(result.map_err(|failure| self.if_modified(failure))?);
+        let settings = self.shared.settings_of(&snapshot.uri);
+        self.shared.documents.update(&snapshot.uri, |document| {
+            let found = Arc::clone(&finding);
+            if settings.options == *options {
+                document.learn(function.key, *options, Outcome::Found(found));
+            } else {
+                document.learn_beside(function.key, *options, found);
+            }
+        });
+        Ok(finding)
+    }
+
+    fn if_modified(&self, failure: ExplainFailure) -> ExplainFailure {
+        match failure {
+            ExplainFailure::Cancelled if self.was_modified() => ExplainFailure::Modified,
+            failure => failure,
+        }
+    }
+
+    /// A finding moved to where its function stands, beside the ground truth.
+    fn at_home(&self, finding: &Finding, snapshot: &Snapshot, function: &Function) -> Finding {
+        moved(finding, function, &snapshot.lines).with_truth(self.shared.truth_of(snapshot, function))
+    }
+
+    /// Where a function of an older snapshot stands in the newest one.
+    fn current(
+        &self,
+        asked: &Arc<Snapshot>,
+        function: &LocatedFunction,
+    ) -> Result<(Arc<Snapshot>, LocatedFunction), ExplainFailure> {
+        let snapshot = self.shared.documents.snapshot(&asked.uri).ok_or(ExplainFailure::Modified)?;
+        if Arc::ptr_eq(&snapshot, asked) {
+            return Ok((snapshot, function.clone()));
+        }
+        let start = function.function.span.start;
+        let same = snapshot.functions().iter().filter(|candidate| candidate.key == function.key);
+        let nearest = same.min_by_key(|candidate| candidate.function.span.start.abs_diff(start)).cloned();
+        Ok((Arc::clone(&snapshot), nearest.ok_or(ExplainFailure::Modified)?))
+    }
+}

@@ -1,0 +1,654 @@
+//! The language server and ground truth: annotation files, alignment in every view, labelling, comparisons.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are tests.
+
+#[path = "support/lsp.rs"]
+mod support;
+
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use support::{Client, Knobs, PATIENCE, Setup, UNIT, at, insert, plain, plugin, text_of, with};
+
+const HEADER: &str = "{\"schema\":\"linelens-annotations\",\"version\":1}";
+
+/// A workspace folder with a document in it.
+struct Workspace {
+    folder: tempfile::TempDir,
+}
+
+impl Workspace {
+    fn new() -> Workspace {
+        let workspace = Workspace { folder: tempfile::tempdir().unwrap() };
+        std::fs::write(workspace.path("unit.c"), UNIT).unwrap();
+        workspace
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn uri(&self, name: &str) -> String {
+        format!("file://{}", self.path(name).display())
+    }
+
+    fn annotate(&self, rows: &[Value]) {
+        let rows: Vec<String> = rows.iter().map(Value::to_string).collect();
+        std::fs::create_dir_all(self.path(".linelens")).unwrap();
+        std::fs::write(self.annotations(), format!("{HEADER}\n{}\n", rows.join("\n"))).unwrap();
+    }
+
+    fn annotations(&self) -> PathBuf {
+        self.path(".linelens/annotations.jsonl")
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.annotations()).unwrap();
+        text.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn setup(&self) -> Setup {
+        Setup {
+            folders: vec![self.uri("")],
+            options: json!({"debounceMs": 20, "analyze": "file", "method": "attention:last", "annotator": "ann"}),
+            ..Setup::default()
+        }
+    }
+
+    /// The document open and analysed.
+    fn opened(&self, setup: Setup) -> (Client, Knobs) {
+        let knobs = Knobs::default();
+        let mut client = Client::start(setup, &knobs);
+        client.ignore("textDocument/publishDiagnostics");
+        client.ignore("linelens/relevance");
+        client.ignore("window/logMessage");
+        client.open(&self.uri("unit.c"), UNIT);
+        client.settle();
+        // Annotation files are read beside the analysis.
+        if self.annotations().exists() {
+            until(&mut client, "alignment", |client| is_aligned(client, &self.uri("unit.c")));
+        }
+        (client, knobs)
+    }
+}
+
+/// Asks again until it is so.
+fn until(client: &mut Client, what: &str, mut is_so: impl FnMut(&mut Client) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so(client) {
+        assert!(Instant::now() < deadline, "no {what}");
+        client.listen(Duration::from_millis(20));
+    }
+}
+
+/// Whether there is ground truth for `copy`.
+fn is_aligned(client: &mut Client, uri: &str) -> bool {
+    explained(client, uri, 3).get("alignment").is_some()
+}
+
+/// What an annotator says of `copy`: these 1-based lines of it are flaws.
+fn copy_row(annotator: &str, label: &str, lines: &[usize]) -> Value {
+    let text: Vec<&str> = UNIT.lines().skip(2).take(4).collect();
+    let lines: Vec<Value> =
+        lines.iter().map(|line| json!({"line": line, "text": text[line - 1], "label": "flaw"})).collect();
+    json!({"file": "unit.c", "function": "copy", "range": [3, 6], "label": label, "lines": lines,
+        "cwe": ["CWE-787"], "annotator": annotator, "source": "manual"})
+}
+
+fn explained(client: &mut Client, uri: &str, line: u32) -> Value {
+    client.call("linelens/explain", at(uri, line, 4)).unwrap()
+}
+
+fn command(client: &mut Client, name: &str, argument: Value) -> Result<Value, Value> {
+    client.command(name, json!([argument]))
+}
+
+fn titles(client: &mut Client, uri: &str) -> Vec<String> {
+    let lenses = client.call("textDocument/codeLens", json!({"textDocument": {"uri": uri}})).unwrap();
+    lenses
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lens| lens["command"]["title"].as_str().unwrap().to_string())
+        .collect()
+}
+
+// ------------------------------------------------------------------------------------------------------- alignment
+
+#[test]
+fn alignment_is_in_every_view() {
+    let workspace = Workspace::new();
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+
+    let finding = explained(&mut client, &uri, 3);
+    let alignment = &finding["alignment"];
+    assert!(alignment["da"].as_f64().unwrap() > 0.0, "{alignment}");
+    assert_eq!(alignment["lines"], json!([3]));
+    assert_eq!(alignment["label"], "vulnerable");
+    assert_eq!(alignment["policy"], "majority");
+    assert_eq!(alignment["nullAllLines"], 0.25);
+    assert_eq!(alignment["perAnnotator"], json!({"bob": alignment["da"]}));
+    assert_eq!(alignment["topK"]["10"], true);
+    let marked: Vec<&Value> =
+        finding["lines"].as_array().unwrap().iter().filter(|line| line["groundTruth"] == true).collect();
+    assert_eq!(marked.len(), 1);
+    assert_eq!(marked[0]["line"], 3);
+    // Nobody said anything about `add`.
+    assert!(explained(&mut client, &uri, 8).get("alignment").is_none());
+
+    let name = client.hover(&uri, 2, 5);
+    let name = text_of(&name);
+    assert!(name.contains("ground truth: vulnerable by bob, line 4, CWE-787"), "{name}");
+    assert!(name.contains("| method | DA | null (all) | null (perm.) | IFA |"), "{name}");
+    let line = client.hover(&uri, 3, 10);
+    assert!(text_of(&line).contains("ground truth: a flaw by bob"), "{line}");
+    assert!(!text_of(&client.hover(&uri, 4, 10)).contains("ground truth"));
+
+    let da = alignment["da"].as_f64().unwrap();
+    let null = alignment["nullPermutation"].as_f64().unwrap();
+    let titles = titles(&mut client, &uri);
+    assert_eq!(
+        titles,
+        [
+            format!("p 0.94 · attention:last · DA {da:.2} (null {null:.2})"),
+            "compare methods".to_string(),
+            "p 0.12 · attention:last".to_string(),
+            "compare methods".to_string(),
+        ]
+    );
+    client.finish();
+}
+
+#[test]
+fn undefined_and_unflagged_are_told_apart() {
+    let workspace = Workspace::new();
+    let add = json!({"file": "unit.c", "function": "add", "range": [8, 10], "label": "vulnerable",
+        "lines": [{"line": 2, "text": "    return a + b;", "label": "flaw"}], "annotator": "bob"});
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[]), add]);
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let undefined = explained(&mut client, &uri, 3);
+    assert_eq!(undefined["alignment"]["da"], Value::Null);
+    assert!(undefined["alignment"]["reason"].as_str().unwrap().contains("names no line"));
+    let unflagged = explained(&mut client, &uri, 8);
+    assert_eq!(unflagged["alignment"]["da"], 0.0);
+    assert!(unflagged["alignment"]["wouldBe"].as_f64().is_some());
+    let titles = titles(&mut client, &uri);
+    assert!(titles[0].ends_with("DA undefined"), "{titles:?}");
+    assert!(titles[2].contains("DA 0.00 (would be "), "{titles:?}");
+    client.finish();
+}
+
+#[test]
+fn several_annotators_and_a_policy() {
+    let workspace = Workspace::new();
+    workspace.annotate(&[
+        copy_row("ann", "vulnerable", &[2, 3]),
+        copy_row("bob", "vulnerable", &[2]),
+        copy_row("cid", "vulnerable", &[1, 2]),
+    ]);
+    let uri = workspace.uri("unit.c");
+    for (policy, lines) in [
+        ("majority", json!([3])),
+        ("union", json!([2, 3, 4])),
+        ("intersection", json!([3])),
+        ("annotator:ann", json!([3, 4])),
+    ] {
+        let mut setup = workspace.setup();
+        setup.options["annotationPolicy"] = json!(policy);
+        let (mut client, _) = workspace.opened(setup);
+        let finding = explained(&mut client, &uri, 3);
+        assert_eq!(finding["alignment"]["lines"], lines, "{policy}");
+        assert_eq!(finding["alignment"]["policy"], policy);
+        assert_eq!(finding["alignment"]["perAnnotator"].as_object().unwrap().len(), 3);
+        client.finish();
+    }
+}
+
+#[test]
+fn ground_truth_follows_the_text() {
+    let workspace = Workspace::new();
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    let (mut client, knobs) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    client.change(&uri, 2, insert(3, 0, "    check(to);\n"));
+    client.settle();
+    assert_eq!(explained(&mut client, &uri, 3)["alignment"]["lines"], json!([4]));
+    client.change(&uri, 3, insert(0, 0, "\n\n"));
+    client.settle();
+    assert_eq!(explained(&mut client, &uri, 5)["alignment"]["lines"], json!([6]));
+    assert!(knobs.runs().len() >= 3);
+    client.finish();
+}
+
+// ----------------------------------------------------------------------------------------------------------- files
+
+#[test]
+fn annotation_files_are_watched_and_cost_no_run() {
+    let workspace = Workspace::new();
+    let mut setup = workspace.setup();
+    setup.capabilities =
+        with(plugin(), "workspace.didChangeWatchedFiles", json!({"dynamicRegistration": true}));
+    let (mut client, knobs) = workspace.opened(setup);
+    let uri = workspace.uri("unit.c");
+    let registered =
+        &client.requests.iter().find(|r| r["method"] == "client/registerCapability").unwrap()["params"];
+    let watchers = registered["registrations"][0]["registerOptions"]["watchers"].to_string();
+    assert!(watchers.contains("**/*.jsonl") && watchers.contains("linelens.toml"), "{watchers}");
+    assert!(explained(&mut client, &uri, 3).get("alignment").is_none());
+    let runs = knobs.runs().len();
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    let changed = format!("file://{}", workspace.annotations().display());
+    client.take("linelens/relevance");
+    client.notify("workspace/didChangeWatchedFiles", json!({"changes": [{"uri": changed, "type": 1}]}));
+    until(&mut client, "alignment", |client| is_aligned(client, &uri));
+    assert_eq!(knobs.runs().len(), runs, "the model did not run again");
+    client.finish();
+}
+
+#[test]
+fn without_watchers_a_save_looks_again() {
+    let workspace = Workspace::new();
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    client.notify("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
+    until(&mut client, "alignment", |client| is_aligned(client, &uri));
+    client.finish();
+}
+
+#[test]
+fn bad_rows_are_diagnostics_of_the_annotation_file() {
+    let workspace = Workspace::new();
+    workspace.annotate(&[json!({"label": "maybe"}), copy_row("bob", "vulnerable", &[2])]);
+    let knobs = Knobs::default();
+    let mut client = Client::start(workspace.setup(), &knobs);
+    client.ignore("linelens/relevance");
+    client.ignore("window/logMessage");
+    client.open(&workspace.uri("unit.c"), UNIT);
+    client.settle();
+    let file = format!("file://{}", workspace.annotations().display());
+    let of_file = |client: &mut Client| -> Vec<Value> {
+        let published = client.take("textDocument/publishDiagnostics");
+        published.into_iter().filter(|p| p["uri"] == json!(file)).collect()
+    };
+    let mut diagnostics = Vec::new();
+    until(&mut client, "warning", |client| {
+        diagnostics =
+            of_file(client).last().map_or(Vec::new(), |p| p["diagnostics"].as_array().unwrap().clone());
+        !diagnostics.is_empty()
+    });
+    assert_eq!(diagnostics.len(), 1);
+    assert_eq!(diagnostics[0]["severity"], 2);
+    assert_eq!(diagnostics[0]["code"], "bad-annotation");
+    assert_eq!(diagnostics[0]["range"]["start"]["line"], 1, "the header is line 0");
+    // The other row counts.
+    until(&mut client, "alignment", |client| is_aligned(client, &workspace.uri("unit.c")));
+    assert_eq!(explained(&mut client, &workspace.uri("unit.c"), 3)["alignment"]["lines"], json!([3]));
+    // Mended, the warning goes.
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    client.notify("workspace/didChangeWatchedFiles", json!({"changes": [{"uri": file, "type": 2}]}));
+    until(&mut client, "end of the warnings", |client| {
+        of_file(client).last().is_some_and(|published| published["diagnostics"] == json!([]))
+    });
+    client.ignore("textDocument/publishDiagnostics");
+    client.take("textDocument/publishDiagnostics");
+    client.finish();
+}
+
+#[test]
+fn each_workspace_folder_has_its_own_ground_truth() {
+    let (one, two) = (Workspace::new(), Workspace::new());
+    one.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    let mut setup = one.setup();
+    setup.folders = vec![one.uri(""), two.uri("")];
+    let (mut client, _) = one.opened(setup);
+    client.open(&two.uri("unit.c"), UNIT);
+    client.settle();
+    assert!(explained(&mut client, &one.uri("unit.c"), 3).get("alignment").is_some());
+    assert!(explained(&mut client, &two.uri("unit.c"), 3).get("alignment").is_none());
+    // What is said of the second goes to the second's file.
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&two.uri("unit.c"), 4, 0)).unwrap();
+    assert_eq!(two.rows().len(), 1);
+    assert_eq!(one.rows().len(), 1);
+    assert_eq!(explained(&mut client, &two.uri("unit.c"), 3)["alignment"]["lines"], json!([4]));
+    client.finish();
+}
+
+#[cfg(unix)]
+#[test]
+fn annotations_outside_the_folder_are_neither_read_nor_written() {
+    let (inside, outside) = (Workspace::new(), Workspace::new());
+    outside.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    std::os::unix::fs::symlink(outside.path(".linelens"), inside.path(".linelens")).unwrap();
+    let before = std::fs::read_to_string(outside.annotations()).unwrap();
+    let mut setup = inside.setup();
+    setup.options["annotations"] = json!([".linelens/annotations.jsonl", "../*/.linelens/*.jsonl"]);
+    let knobs = Knobs::default();
+    let mut client = Client::start(setup, &knobs);
+    client.ignore("textDocument/publishDiagnostics");
+    client.ignore("linelens/relevance");
+    let uri = inside.uri("unit.c");
+    client.open(&uri, UNIT);
+    client.settle();
+    assert!(explained(&mut client, &uri, 3).get("alignment").is_none());
+    let error = command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap_err();
+    assert_eq!(error["code"], -32803, "{error}");
+    assert_eq!(std::fs::read_to_string(outside.annotations()).unwrap(), before);
+    client.listen(Duration::from_millis(200));
+    let told = client.take("window/showMessage");
+    assert!(
+        told.iter().any(|told| told["message"].as_str().unwrap().contains("outside the workspace folder"))
+    );
+    client.take("window/logMessage");
+    client.finish();
+}
+
+#[test]
+fn lenses_are_renewed_when_what_they_say_changes() {
+    let workspace = Workspace::new();
+    let mut setup = workspace.setup();
+    setup.capabilities = with(plugin(), "workspace.codeLens", json!({"refreshSupport": true}));
+    let (mut client, _) = workspace.opened(setup);
+    let uri = workspace.uri("unit.c");
+    let asked = |client: &Client| {
+        client.requests.iter().filter(|request| request["method"] == "workspace/codeLens/refresh").count()
+    };
+    until(&mut client, "refresh after the analysis", |client| asked(client) >= 1);
+    client.listen(Duration::from_millis(100));
+    let before = asked(&client);
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap();
+    until(&mut client, "refresh", |client| asked(client) > before);
+    assert!(titles(&mut client, &uri)[0].contains(" · DA 0."));
+    client.finish();
+}
+
+// ------------------------------------------------------------------------------------------------------- labelling
+
+#[test]
+fn a_line_is_marked_and_unmarked_by_the_same_action() {
+    let workspace = Workspace::new();
+    let (mut client, knobs) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let runs = knobs.runs().len();
+    let done = command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 6)).unwrap();
+    assert!(done["file"].as_str().unwrap().ends_with("/.linelens/annotations.jsonl"), "{done}");
+    let rows = workspace.rows();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0]["function"], "copy");
+    assert_eq!(rows[0]["annotator"], "ann");
+    assert_eq!(rows[0]["label"], "vulnerable");
+    assert_eq!(rows[0]["lines"][0]["line"], 2);
+    assert_eq!(rows[0]["lines"][0]["text"], "    strcpy(to, from);");
+    let finding = explained(&mut client, &uri, 3);
+    assert_eq!(finding["alignment"]["lines"], json!([3]));
+
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 6)).unwrap();
+    let finding = explained(&mut client, &uri, 3);
+    assert_eq!(finding.pointer("/alignment/lines").cloned().unwrap_or(json!([])), json!([]));
+    assert_eq!(knobs.runs().len(), runs, "labelling runs no model");
+    client.finish();
+}
+
+#[test]
+fn what_others_wrote_meanwhile_is_kept() {
+    let workspace = Workspace::new();
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 4, 0)).unwrap();
+    let rows = workspace.rows();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows[0], copy_row("bob", "vulnerable", &[2]));
+    assert_eq!(rows[1]["annotator"], "ann");
+    client.finish();
+}
+
+#[test]
+fn who_was_faster_is_not_overwritten_and_the_user_is_told() {
+    let workspace = Workspace::new();
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    // The same annotator marked the line elsewhere, and the server does not know it yet.
+    workspace.annotate(&[copy_row("ann", "vulnerable", &[2])]);
+    let before = std::fs::read_to_string(workspace.annotations()).unwrap();
+    let error = command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("changed by another program"), "{error}");
+    let shown = client.expect("window/showMessage");
+    assert_eq!(shown["type"], 1);
+    assert!(shown["message"].as_str().unwrap().contains("nothing was written"), "{shown}");
+    assert_eq!(std::fs::read_to_string(workspace.annotations()).unwrap(), before);
+    // Now it does.
+    assert_eq!(explained(&mut client, &uri, 3)["alignment"]["lines"], json!([3]));
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap();
+    assert_eq!(workspace.rows()[0].get("lines").cloned().unwrap_or(json!([])), json!([]));
+    client.finish();
+}
+
+#[test]
+fn labels_and_notes() {
+    let workspace = Workspace::new();
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let mut place = at(&uri, 8, 4);
+    place["label"] = json!("benign");
+    command(&mut client, "linelens.setLabel", place.clone()).unwrap();
+    assert_eq!(workspace.rows()[0]["label"], "benign");
+    let finding = explained(&mut client, &uri, 8);
+    assert_eq!(finding["alignment"]["label"], "benign");
+    assert_eq!(finding["alignment"]["da"], Value::Null);
+    place["note"] = json!("adds two [numbers](command:x)");
+    command(&mut client, "linelens.addNote", place.clone()).unwrap();
+    assert_eq!(workspace.rows()[0]["note"], "adds two [numbers](command:x)");
+    let hover = client.hover(&uri, 7, 5);
+    assert!(text_of(&hover).contains("note: adds two \\[numbers\\]"), "{hover}");
+    place["label"] = json!("harmless");
+    assert_eq!(command(&mut client, "linelens.setLabel", place).unwrap_err()["code"], -32602);
+    assert_eq!(command(&mut client, "linelens.addNote", at(&uri, 8, 4)).unwrap_err()["code"], -32602);
+    // No function there.
+    assert_eq!(command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 0, 0)).unwrap(), Value::Null);
+    client.finish();
+}
+
+#[test]
+fn code_actions_offer_what_can_be_done() {
+    let workspace = Workspace::new();
+    workspace.annotate(&[copy_row("ann", "vulnerable", &[2])]);
+    let mut setup = workspace.setup();
+    setup.capabilities = with(
+        plugin(),
+        "textDocument.codeAction",
+        json!({"codeActionLiteralSupport": {"codeActionKind": {"valueSet": [""]}}}),
+    );
+    let (mut client, _) = workspace.opened(setup);
+    let uri = workspace.uri("unit.c");
+    let request = |client: &mut Client, line: u32, end: u32, only: Value| {
+        let range = json!({"start": {"line": line, "character": 4}, "end": {"line": line, "character": end}});
+        let mut context = json!({"diagnostics": []});
+        if !only.is_null() {
+            context["only"] = only;
+        }
+        let params = json!({"textDocument": {"uri": uri}, "range": range, "context": context});
+        client.call("textDocument/codeAction", params).unwrap()
+    };
+    let titles = |actions: &Value| -> Vec<String> {
+        let actions = actions.as_array().unwrap().iter();
+        actions.map(|action| action["title"].as_str().unwrap().to_string()).collect()
+    };
+    let actions = request(&mut client, 3, 4, Value::Null);
+    let found = titles(&actions);
+    for title in [
+        "linelens: unmark line 4 as ground truth",
+        "linelens: label the function vulnerable, or take that label back",
+        "linelens: label the function benign",
+        "linelens: compare methods",
+        "linelens: explain with attention:first",
+        "linelens: add a note…",
+    ] {
+        assert!(found.iter().any(|found| found == title), "{title} is not in {found:?}");
+    }
+    assert!(actions.as_array().unwrap().iter().all(|action| action["kind"] == "linelens"));
+    // The action's command does it.
+    let unmark = &actions[0]["command"];
+    client.command(unmark["command"].as_str().unwrap(), unmark["arguments"].clone()).unwrap();
+    let found = titles(&request(&mut client, 3, 4, Value::Null));
+    assert!(found.contains(&"linelens: mark line 4 as ground truth".to_string()), "{found:?}");
+    let found = titles(&request(&mut client, 3, 20, Value::Null));
+    assert!(found.contains(&"linelens: add the selected text as a note".to_string()), "{found:?}");
+    assert_eq!(request(&mut client, 3, 4, json!(["quickfix"])), Value::Null);
+    assert!(request(&mut client, 3, 4, json!(["linelens"])).is_array());
+    assert_eq!(request(&mut client, 0, 4, Value::Null), Value::Null, "no function there");
+    client.finish();
+}
+
+// ----------------------------------------------------------------------------------------------------- comparisons
+
+#[test]
+fn methods_are_compared_in_a_table_and_the_hover_remembers() {
+    let workspace = Workspace::new();
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
+    let (mut client, knobs) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let comparison = command(&mut client, "linelens.compareMethods", at(&uri, 3, 4)).unwrap();
+    let methods = comparison["methods"].as_array().unwrap();
+    let names: Vec<&str> = methods.iter().map(|method| method["method"].as_str().unwrap()).collect();
+    assert_eq!(names, ["attention:first", "attention:2", "attention:3", "attention:last"]);
+    for method in methods {
+        assert!(method["alignment"]["da"].is_number());
+        assert_eq!(method["spearman"].as_object().unwrap().len(), 4);
+        let own = method["spearman"][method["method"].as_str().unwrap()].as_f64().unwrap();
+        assert!((own - 1.0).abs() < 1e-12);
+        assert!(method["lines"].as_array().unwrap().iter().any(|line| line["groundTruth"] == true));
+    }
+    let text = comparison["content"]["text"].as_str().unwrap();
+    assert!(text.contains("ρ attention:2") && text.contains("null (perm.)"), "{text}");
+    assert!(comparison["content"]["uri"].as_str().unwrap().starts_with("linelens:/methods/unit.c/copy"));
+    let hover = client.hover(&uri, 2, 5);
+    for method in names {
+        assert!(text_of(&hover).contains(&format!("| {method} | ")), "{hover}");
+    }
+    assert_eq!(knobs.runs().len(), 2, "one run a function");
+    assert_eq!(command(&mut client, "linelens.compareMethods", at(&uri, 0, 0)).unwrap(), Value::Null);
+    client.finish();
+}
+
+#[test]
+fn plain_clients_are_shown_the_table() {
+    let workspace = Workspace::new();
+    let mut setup = workspace.setup();
+    setup.capabilities = plain();
+    let knobs = Knobs::default();
+    let mut client = Client::start(setup, &knobs);
+    client.ignore("textDocument/publishDiagnostics");
+    client.ignore("window/logMessage");
+    let uri = workspace.uri("unit.c");
+    client.open(&uri, UNIT);
+    client.expect_ready(&uri);
+    command(&mut client, "linelens.compareMethods", at(&uri, 3, 4)).unwrap();
+    let shown = client.expect("window/showMessage");
+    assert!(shown["message"].as_str().unwrap().contains("attention:first"), "{shown}");
+    client.finish();
+}
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let mut command = std::process::Command::new("git");
+    command.args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgSign=false", "-C"]);
+    assert!(command.arg(folder).args(arguments).status().unwrap().success(), "git {arguments:?}");
+}
+
+#[test]
+fn versions_are_compared() {
+    let workspace = Workspace::new();
+    let folder = workspace.path("");
+    git(&folder, &["init", "-q"]);
+    git(&folder, &["add", "unit.c"]);
+    git(&folder, &["commit", "-q", "-m", "1"]);
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let fixed = UNIT.replace("    strcpy(to, from);", "    check(to);\n    copy_at_most(to, from, 8);");
+    client.change(&uri, 2, json!([{"text": fixed}]));
+    client.settle();
+    let pair = command(&mut client, "linelens.comparePair", at(&uri, 3, 4)).unwrap();
+    assert_eq!(pair["before"]["flagged"], true);
+    assert_eq!(pair["after"]["flagged"], false);
+    assert_eq!(pair["after"]["source"], "document");
+    assert_eq!(pair["outcome"], Value::Null, "nobody said which is vulnerable");
+    let lines = pair["lines"].as_array().unwrap();
+    let numbers: Vec<(Value, Value)> =
+        lines.iter().map(|line| (line["before"].clone(), line["after"].clone())).collect();
+    let none = Value::Null;
+    assert_eq!(
+        numbers,
+        [
+            (json!(2), json!(2)),
+            (json!(3), none.clone()),
+            (none.clone(), json!(3)),
+            (none, json!(4)),
+            (json!(4), json!(5)),
+            (json!(5), json!(6)),
+        ]
+    );
+    assert!(lines[0]["moved"].is_number());
+    let text = pair["content"]["text"].as_str().unwrap();
+    assert!(text.contains("-") && text.contains("strcpy(to, from);"), "{text}");
+
+    // With labels on both sides there is an outcome.
+    let mut label = at(&uri, 3, 4);
+    label["label"] = json!("benign");
+    command(&mut client, "linelens.setLabel", label).unwrap();
+    let mut rows = workspace.rows();
+    rows.push(vulnerable_by_hash());
+    workspace.annotate(&rows);
+    client.command("linelens.reload", json!([])).unwrap();
+    let mut params = at(&uri, 3, 4);
+    params["revision"] = json!("HEAD");
+    let pair = command(&mut client, "linelens.comparePair", params.clone()).unwrap();
+    assert_eq!(pair["outcome"], "P-C", "{}", pair["content"]["text"]);
+    assert!(pair["before"]["alignment"]["da"].is_number());
+    params["revision"] = json!("no-such-branch");
+    let error = command(&mut client, "linelens.comparePair", params).unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("no revision \"no-such-branch\""), "{error}");
+    client.finish();
+}
+
+#[test]
+fn the_other_half_of_a_pair_comes_before_git() {
+    let workspace = Workspace::new();
+    let mut before = copy_row("bob", "vulnerable", &[2]);
+    before["pair"] = json!({"id": "7", "role": "before"});
+    let after = json!({"file": "fixed.c", "function": "copy", "range": [3, 6], "label": "benign",
+        "annotator": "bob", "pair": {"id": "7", "role": "after"}});
+    workspace.annotate(&[before, after.clone()]);
+    std::fs::write(workspace.path("fixed.c"), UNIT.replace("strcpy(to, from)", "copy_at_most(to, from, 8)"))
+        .unwrap();
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let pair = command(&mut client, "linelens.comparePair", at(&uri, 3, 4)).unwrap();
+    assert_eq!(pair["before"]["source"], "document");
+    assert_eq!(pair["after"]["source"], "fixed.c");
+    assert_eq!(pair["outcome"], "P-C", "{}", pair["content"]["text"]);
+    assert_eq!(pair["after"]["alignment"]["label"], "benign");
+    // A record that leads out of the folder is not followed.
+    let mut outside = after;
+    outside["file"] = json!("../fixed.c");
+    let mut before = copy_row("bob", "vulnerable", &[2]);
+    before["pair"] = json!({"id": "7", "role": "before"});
+    workspace.annotate(&[before, outside]);
+    client.notify("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
+    until(&mut client, "refusal", |client| {
+        command(client, "linelens.comparePair", at(&uri, 3, 4)).is_err_and(|error| error["code"] == -32803)
+    });
+    client.finish();
+}
+
+/// The first version of `copy`, known by its text.
+fn vulnerable_by_hash() -> Value {
+    use sha2::{Digest, Sha256};
+    let text: Vec<&str> = UNIT.lines().skip(2).take(4).collect();
+    let digest = Sha256::digest(text.join("\n").as_bytes());
+    let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({"function": "copy", "body_sha256": hash, "label": "vulnerable", "annotator": "ann",
+        "lines": [{"line": 2, "text": "    strcpy(to, from);", "label": "flaw"}]})
+}
