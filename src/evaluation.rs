@@ -7,11 +7,12 @@
 pub mod leakage;
 pub mod report;
 
-use crate::alignment::{Alignment, Unit, Verdicts, align_units};
-use crate::analysis::{AnalysisError, Analyzer, Options, Verdict};
+use crate::alignment::{Alignment, Unit, Verdicts, align_matched_units, align_units};
+use crate::analysis::{AnalysisError, Analyzer, Finding, Options, Profile, Verdict};
 use crate::annotations::{Label, Pair, Sample};
 use crate::detector::Cancellation;
 use crate::explain::{Completeness, Faithfulness};
+use crate::lines::{LineScore, reference};
 use crate::syntax::{Function, FunctionKind};
 use crate::text::{ByteSpan, LineIndex};
 use sha2::{Digest, Sha256};
@@ -116,8 +117,9 @@ pub struct Score {
 pub struct Explanation {
     /// In the order of the text.
     pub units: Vec<Unit>,
-    /// True units that were not scored.
-    pub outside: usize,
+    /// True units that were not scored; `None` where units are matched by their text (the profile `reference`), so that
+    /// what was not scored does not exist.
+    pub outside: Option<usize>,
     /// For integrated gradients.
     pub completeness: Option<Completeness>,
     /// Where it was asked for.
@@ -126,7 +128,10 @@ pub struct Explanation {
 
 impl Explanation {
     pub fn alignment(&self, verdicts: Verdicts) -> Alignment {
-        align_units(&self.units, self.outside, verdicts)
+        match self.outside {
+            Some(outside) => align_units(&self.units, outside, verdicts),
+            None => align_matched_units(&self.units, verdicts),
+        }
     }
 }
 
@@ -154,21 +159,32 @@ pub fn explain(
     cancel: &Cancellation,
 ) -> Result<Explanation, AnalysisError> {
     let text = sample.code.as_str();
-    let truth = truth_of(sample);
     let lines = LineIndex::new(text);
     let finding = analyzer.analyze(text, &lines, &whole(text), options, cancel, &mut |_, _| {})?;
-    let units: Vec<Unit> = finding
-        .lines
-        .iter()
-        .map(|line| Unit { score: line.score, is_true: truth.binary_search(&line.line).is_ok() })
-        .collect();
-    let seen = units.iter().filter(|unit| unit.is_true).count();
-    Ok(Explanation {
-        outside: truth.len() - seen,
-        units,
-        completeness: finding.completeness,
-        faithfulness: finding.faithfulness,
-    })
+    let truth = truth_of(sample);
+    let (units, outside) = match options.profile {
+        Profile::Reference => (matched_units(&finding, text, &lines, &truth), None),
+        Profile::Editor | Profile::Paper => {
+            let units = units(&finding.lines, &truth);
+            let seen = units.iter().filter(|unit| unit.is_true).count();
+            (units, Some(truth.len() - seen))
+        }
+    };
+    Ok(Explanation { units, outside, completeness: finding.completeness, faithfulness: finding.faithfulness })
+}
+
+/// `truth` is sorted.
+fn units(scored: &[LineScore], truth: &[usize]) -> Vec<Unit> {
+    let unit =
+        |line: &LineScore| Unit { score: line.score, is_true: truth.binary_search(&line.line).is_ok() };
+    scored.iter().map(unit).collect()
+}
+
+fn matched_units(finding: &Finding, text: &str, lines: &LineIndex, truth: &[usize]) -> Vec<Unit> {
+    let texts = truth.iter().map(|line| lines.line_span(*line).of(text).unwrap_or_default());
+    let is_true = reference::truth(&finding.units, texts);
+    let scores = finding.units.iter().map(|unit| unit.score);
+    scores.zip(is_true).map(|(score, is_true)| Unit { score, is_true }).collect()
 }
 
 /// A dataset's function as it stands; nothing is searched in its text.

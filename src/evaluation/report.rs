@@ -237,7 +237,10 @@ impl Evaluated<'_> {
             .iter()
             .filter(|index| flagged(index))
             .filter_map(|index| explanations.get(index))
-            .map(|explanation| Flagged { units: explanation.units.clone(), outside: explanation.outside })
+            .map(|explanation| Flagged {
+                units: explanation.units.clone(),
+                outside: explanation.outside.unwrap_or(0),
+            })
             .collect();
         let vulnerable_without = |facts: &&Facts| facts.is_vulnerable() && facts.truth.is_empty();
         MethodReport {

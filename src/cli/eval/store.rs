@@ -62,7 +62,7 @@ struct ExplanationRow {
     #[serde(deserialize_with = "exact_list")]
     scores: Vec<f64>,
     truth: Vec<usize>,
-    outside: usize,
+    outside: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     completeness: Option<CompletenessRow>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "exact_list")]
@@ -402,7 +402,7 @@ mod tests {
             prop_assume!(tiny.is_finite());
             let scores: Vec<f64> = values.into_iter().chain([tiny, 0.1, 1.0 / 3.0]).collect();
             let row = ExplanationRow {
-                scores: scores.clone(), truth: vec![0], outside: 2,
+                scores: scores.clone(), truth: vec![0], outside: Some(2),
                 completeness: Some(CompletenessRow { gap: tiny, reached: true, evaluations: 4 }),
                 faithfulness: scores[..scores.len().min(4)].to_vec(),
             };
