@@ -6,11 +6,16 @@
 //! applies to a workspace, [`matching`] says which record belongs to which function of an open file, [`editing`] writes
 //! what a person marks, [`policy`] and [`agreement`] compare what several people say.
 
+pub mod agreement;
 pub mod dataset;
 pub mod diff;
+pub mod editing;
 pub mod function;
+pub mod matching;
 pub mod native;
+pub mod policy;
 pub mod problem;
+pub mod store;
 pub mod uri;
 
 pub use function::FunctionLines;

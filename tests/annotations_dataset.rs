@@ -60,7 +60,7 @@ fn assert_is_pair(before: &Sample, after: &Sample) {
     let (a, b) = (before.record.pair.as_ref().unwrap(), after.record.pair.as_ref().unwrap());
     assert_eq!((a.role, b.role), (Role::Before, Role::After));
     assert_eq!(a.id, b.id);
-    assert_eq!(lines(after), []);
+    assert!(lines(after).is_empty());
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn primevul_without_pairs_has_labels_only() {
 #[test]
 fn devign_and_diversevul_have_labels_only() {
     let row = json!({"project": "qemu", "commit_id": "c", "target": true, "func": BEFORE, "idx": 5});
-    for bytes in [jsonl(&[row.clone()]), format!("[\n{row},\n{row}\n]").into_bytes()] {
+    for bytes in [jsonl(std::slice::from_ref(&row)), format!("[\n{row},\n{row}\n]").into_bytes()] {
         let samples = good(read("d.json", &bytes, Format::Devign));
         assert_eq!(samples[0].record.label, Label::Vulnerable);
         assert_eq!((samples[0].id.as_deref(), lines(&samples[0]).len()), (Some("5"), 0));

@@ -1,6 +1,7 @@
 //! Which lines of a vulnerable function its fix deleted or replaced.
 
 use super::FunctionLines;
+use super::function::without_whitespace;
 use super::problem::RowProblem;
 use similar::{Algorithm, DiffOp};
 
@@ -15,11 +16,11 @@ pub fn flaw_lines(before: &FunctionLines<'_>, after: &FunctionLines<'_>) -> Resu
     Ok(deleted.into_iter().filter(|line| has_code[*line]).collect())
 }
 
-/// The 0-based lines of `before` that are not in `after`, by a minimal line diff (Myers); `None` if there is too much to
-/// compare.
+/// The 0-based lines of `before` that are not in `after`, by a minimal line diff (Myers) that looks at everything but
+/// whitespace: a line that was only indented is not changed. `None` if there is too much to compare.
 fn deleted(before: &FunctionLines<'_>, after: &FunctionLines<'_>) -> Option<Vec<usize>> {
-    let old: Vec<&str> = before.iter().collect();
-    let new: Vec<&str> = after.iter().collect();
+    let old: Vec<String> = before.iter().map(without_whitespace).collect();
+    let new: Vec<String> = after.iter().map(without_whitespace).collect();
     let prefix = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (&old[prefix..], &new[prefix..]);
     let suffix = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(a, b)| a == b).count();
@@ -101,8 +102,12 @@ mod tests {
     #[test]
     fn deleted_and_replaced_lines_are_flaws_and_inserted_ones_are_not() {
         assert_eq!(flaws("f() {\n  a;\n  b;\n  c;\n}", "f() {\n  a;\n  B;\n}"), [2, 3]);
-        assert_eq!(flaws("f() {\n  a;\n}", "f() {\n  check;\n  a;\n}"), []);
+        assert!(flaws("f() {\n  a;\n}", "f() {\n  check;\n  a;\n}").is_empty());
         assert_eq!(flaws("f() {\r\n  a;\r\n  b;\r\n}", "f() {\n  a;\n}"), [2], "line ends do not count");
+        assert!(
+            flaws("f() {\n  a ( b );\n}", "f() {\n    if (c)\n        a(b);\n}").is_empty(),
+            "nor do blanks"
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn paths_and_uris_are_each_others_inverse() {
-        for path in ["a.c", "src/a b.c", "src/ü%20/x#1.c", "a+b/c@d.cpp", "a:b/c.c"] {
+        for path in ["a.c", "src/a b.c", "src/ü%20/x#1.c", "a+b/c@d.cpp", "ab:c/d.c"] {
             let uri = from_path(path).unwrap();
             assert!(uri.is_ascii() && !uri.contains([' ', '#']), "{uri}");
             assert_eq!(to_path(&uri).as_deref(), Some(path));

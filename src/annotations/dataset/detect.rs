@@ -183,10 +183,7 @@ mod tests {
         let head = "{broken\n{\"project\":\"p\",\"commit_id\":\"c\",\"target\":1,\"func\":\"f\"}\n";
         assert_eq!(detect(head.as_bytes()), Ok(Format::Devign));
         let cut = r#"{"project":"p","commit_id":"c","target":1,"func":"int f() { \"}{:"#;
-        assert_eq!(
-            detect(cut.as_bytes()).unwrap_err(),
-            "no format has JSON with the keys project, commit_id, target, func"
-        );
+        assert_eq!(detect(cut.as_bytes()), Ok(Format::Devign), "a row that is longer than what is looked at");
     }
 
     #[test]

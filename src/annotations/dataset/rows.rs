@@ -303,7 +303,7 @@ mod tests {
             rows.iter().map(|(row, read)| (*row, read.as_ref().err().map(RowProblem::kind))).collect();
         assert_eq!(
             kinds,
-            [(1, None), (2, Some("unreadable"))],
+            [(1, None), (2, None), (3, Some("unreadable"))],
             "what was cut off is said, what stands before is read"
         );
     }
