@@ -404,7 +404,7 @@ fn unpack_follows_no_symbolic_link() {
 #[test]
 fn a_dry_run_counts_malformed_rows_of_each_kind() {
     let folder = tempfile::tempdir().unwrap();
-    let input = "{\"id\": 1, \"func\": \"int f;\"}\nnot json\n\n[3]\n{\"id\": 5, \"func\": 7}\n{\"id\": 6}\n{\"id\": \"é\", \"func\": \"é\"}\n";
+    let input = "{\"id\": 1, \"func\": \"int f;\"}\n{\"id\": 2,\n\n[3]\n{\"id\": 5, \"func\": 7}\n{\"id\": 6}\n{\"id\": \"é\", \"func\": \"é\"}\n";
     let mut child = linelens(folder.path(), &["score", "--dry-run"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -20,10 +20,12 @@ pub(super) fn render(sections: &[Section]) -> String {
 
 fn of_table(table: &Table) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut text = row(table.head.iter().map(|cell| escape::markdown(cell)).collect());
+    // Within a table a number and a dot begin no list.
+    let cell = |text: &str| escape::markdown(text).replace("\\.", ".");
+    let mut text = row(table.head.iter().map(|text| cell(text)).collect());
     text.push_str(&row(vec!["---".to_string(); table.head.len()]));
     for cells in &table.rows {
-        text.push_str(&row(cells.iter().map(|cell| escape::markdown(cell)).collect()));
+        text.push_str(&row(cells.iter().map(|text| cell(text)).collect()));
     }
     text.push('\n');
     text

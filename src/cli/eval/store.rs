@@ -359,7 +359,9 @@ fn same_run(path: &Path, text: &str, manifest: &Value) -> Result<(), Failure> {
     let found: Value = serde_json::from_str(text).map_err(|error| {
         Failure::new(format!("{}: not JSON: {error}; choose another folder", shown(path)))
     })?;
-    if found == *manifest {
+    // Read back from its text, as the other was.
+    let manifest: Value = serde_json::from_str(&manifest.to_string()).unwrap_or_default();
+    if found == manifest {
         return Ok(());
     }
     let empty = serde_json::Map::new();
