@@ -24,13 +24,13 @@ use crate::annotations::Label;
 use crate::config::Machine;
 use crate::escape;
 use crate::evaluation::report::{Evaluated, Report, report};
-use crate::explain::Method;
+use crate::explain::{Method, Methods};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use splits::{Role, Split, file_sha256};
 use std::path::{Path, PathBuf};
 use store::{Store, write_whole};
-use work::Pace;
+use work::{Assignment, Pace};
 
 /// Where a threshold comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +58,7 @@ struct Model {
     profile: String,
     methods: Vec<Method>,
     /// Methods that were asked for and do not work, and why.
-    unavailable: Vec<(String, String)>,
+    unavailable: Vec<(Method, String)>,
     analyzers: Vec<Analyzer>,
 }
 
@@ -170,7 +170,7 @@ fn models(
 
 fn model(machine: Machine, command: &Eval, options: &Options, output: &mut Output) -> Result<Model, Failure> {
     let mut analyzer = set_up::analyzer_on(&machine)?;
-    let (methods, unavailable) = methods(&command.methods, &mut analyzer)?;
+    let Methods { available: methods, unavailable } = methods(&command.methods, &mut analyzer)?;
     let info = analyzer.info().clone();
     for (method, reason) in &unavailable {
         let name = escape::terminal(&info.name);
@@ -192,6 +192,18 @@ fn model(machine: Machine, command: &Eval, options: &Options, output: &mut Outpu
 }
 
 impl Model {
+    fn assignment<'a>(
+        &'a mut self,
+        number: usize,
+        place: usize,
+        splits: &'a [Split],
+        options: &'a Options,
+    ) -> Assignment<'a> {
+        let split = &splits[place];
+        let label = escape::terminal(&format!("{} on {}", self.name, split.name));
+        Assignment { analyzers: &mut self.analyzers, part: (number, place), split, options, label }
+    }
+
     /// Opens one session for each job; the first is open already.
     fn open_sessions(&mut self, command: &Eval) -> Result<(), Failure> {
         let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
@@ -204,10 +216,7 @@ impl Model {
 }
 
 /// Which methods are meant, in the order given, and which of them do not work for the model.
-fn methods(
-    names: &[String],
-    analyzer: &mut Analyzer,
-) -> Result<(Vec<Method>, Vec<(String, String)>), Failure> {
+fn methods(names: &[String], analyzer: &mut Analyzer) -> Result<Methods, Failure> {
     let known = analyzer.methods().clone();
     let (mut methods, mut unavailable) = (Vec::new(), Vec::new());
     for name in names {
@@ -215,14 +224,13 @@ fn methods(
             "none" if names.len() == 1 => {}
             "all" => {
                 methods.extend(known.available.iter().copied());
-                unavailable
-                    .extend(known.unavailable.iter().map(|(method, why)| (method.to_string(), why.clone())));
+                unavailable.extend(known.unavailable.iter().cloned());
             }
             name => {
                 let method: Method =
                     name.parse().map_err(|error| Failure::new(format!("--methods: {error}, all or none")))?;
                 match known.unavailable.iter().find(|(other, _)| *other == method) {
-                    Some((_, why)) => unavailable.push((method.to_string(), why.clone())),
+                    Some((_, why)) => unavailable.push((method, why.clone())),
                     None => methods.push(method),
                 }
             }
@@ -238,7 +246,7 @@ fn methods(
     if methods.is_empty() && names != ["none"] {
         return Err(Failure::new("none of the methods works for this model; see `linelens doctor`"));
     }
-    Ok((methods, unavailable))
+    Ok(Methods { available: methods, unavailable })
 }
 
 /// What the results are results of. Methods, jobs and training data are not part of it: they change no result, so that a
@@ -284,33 +292,15 @@ fn evaluate(
     model.open_sessions(command)?;
     let batch = usize::from(command.batch);
     let (mut scoring, mut explaining) = (Pace::default(), Pace::default());
-    for (place, split) in splits.iter().enumerate() {
-        let label = format!("{} on {}", model.name, split.name);
-        scoring += work::score(
-            &mut model.analyzers,
-            (number, place),
-            split,
-            options,
-            batch,
-            store,
-            &escape::terminal(&label),
-        )?;
+    for place in 0..splits.len() {
+        scoring += model.assignment(number, place, splits, options).score(batch, store)?;
     }
     let (threshold, source) = threshold(number, model, splits, options, store)?;
     let mut evaluations = Vec::new();
     for (place, split) in splits.iter().enumerate().filter(|(_, split)| split.role == Role::Evaluated) {
         let part = (number, place);
-        let label = escape::terminal(&format!("{} on {}", model.name, split.name));
-        explaining += work::explain(
-            &mut model.analyzers,
-            part,
-            split,
-            options,
-            &model.methods,
-            threshold,
-            store,
-            &label,
-        )?;
+        let methods = model.methods.clone();
+        explaining += model.assignment(number, place, splits, options).explain(&methods, threshold, store)?;
         let taken = store.take_part(part, &model.methods, split.facts.len());
         let evaluated = Evaluated {
             facts: &split.facts,

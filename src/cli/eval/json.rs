@@ -61,7 +61,7 @@ fn of_evaluation(evaluation: &Evaluation, model: &Model, split: &Split) -> Value
             "functions": counts.functions, "vulnerable": counts.vulnerable, "benign": counts.benign, "unsure": counts.unsure,
             "withLines": counts.with_lines, "unscored": counts.unscored, "truncated": counts.truncated,
         },
-        "unavailable": model.unavailable.iter().map(|(method, reason)| json!({"method": method, "reason": reason})).collect::<Vec<_>>(),
+        "unavailable": model.unavailable.iter().map(|(method, reason)| json!({"method": method.to_string(), "reason": reason})).collect::<Vec<_>>(),
         "failures": evaluation.failures.iter().map(|(function, method, reason)| json!({
             "row": split.facts[*function].row, "method": method.map(|method| method.to_string()), "reason": reason,
         })).collect::<Vec<_>>(),

@@ -410,7 +410,7 @@ mod tests {
             };
             let read: ExplanationRow = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
             prop_assert_eq!(&read.scores, &scores);
-            prop_assert_eq!(read.faithfulness, row.faithfulness);
+            prop_assert_eq!(&read.faithfulness, &row.faithfulness);
             let explanation = read.into_explanation();
             prop_assert_eq!(explanation.completeness.unwrap().gap, tiny);
             prop_assert!(explanation.units[0].is_true);

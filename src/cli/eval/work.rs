@@ -51,78 +51,83 @@ enum Answer {
     Explanation(usize, Method, Result<Explanation, String>),
 }
 
-/// Scores every function of a split that has no score yet.
-pub(super) fn score(
-    analyzers: &mut [Analyzer],
-    part: Part,
-    split: &Split,
-    options: &Options,
-    batch: usize,
-    store: &mut Store,
-    label: &str,
-) -> Result<Pace, Failure> {
-    let missing = |store: &Store, function: usize| store.score(part, function).is_none();
-    let total = (0..split.facts.len()).filter(|function| missing(store, *function)).count();
-    let mut work = Work::new(total, label, "scored");
-    for chunk in chunks(split)? {
-        let mut sorted: Vec<&(usize, Sample)> = chunk.iter().collect();
-        // Long ones first: the last to end is a short one.
-        sorted.sort_by_key(|(function, sample)| (std::cmp::Reverse(sample.code.len()), *function));
-        let tasks: Vec<Task<'_>> = sorted
-            .chunks(batch)
-            .filter(|together| together.iter().any(|(function, _)| missing(store, *function)))
-            .map(|together| Task { samples: together.to_vec(), methods: Vec::new() })
-            .collect();
-        work.run(analyzers, &tasks, options, |answer| match answer {
-            Answer::Score(function, score) => {
-                let counts = missing(store, function);
-                store.add_score(part, function, score).map(|()| counts)
-            }
-            Answer::Explanation(..) => Ok(false),
-        })?;
-    }
-    Ok(work.finish())
+/// One model's sessions and one split.
+pub(super) struct Assignment<'a> {
+    pub(super) analyzers: &'a mut [Analyzer],
+    pub(super) part: Part,
+    pub(super) split: &'a Split,
+    pub(super) options: &'a Options,
+    /// For the progress bar.
+    pub(super) label: String,
 }
 
-/// Explains, by each method, what needs it and is not explained yet.
-pub(super) fn explain(
-    analyzers: &mut [Analyzer],
-    part: Part,
-    split: &Split,
-    options: &Options,
-    methods: &[Method],
-    threshold: f64,
-    store: &mut Store,
-    label: &str,
-) -> Result<Pace, Failure> {
-    let missing = |store: &Store, function: usize| -> Vec<Method> {
-        let Some(Ok(score)) = store.score(part, function) else { return Vec::new() };
-        if !split.facts[function].needs_explanation(score.probability > threshold) {
-            return Vec::new();
+impl Assignment<'_> {
+    /// Scores every function of the split that has no score yet.
+    pub(super) fn score(self, batch: usize, store: &mut Store) -> Result<Pace, Failure> {
+        let (part, split) = (self.part, self.split);
+        let missing = |store: &Store, function: usize| store.score(part, function).is_none();
+        let total = (0..split.facts.len()).filter(|function| missing(store, *function)).count();
+        let mut work = Work::new(total, &self.label, "scored");
+        if total == 0 {
+            return Ok(work.finish());
         }
-        let is_missing = |method: &&Method| store.explanation(part, **method, function).is_none();
-        methods.iter().filter(is_missing).copied().collect()
-    };
-    let total: usize = (0..split.facts.len()).map(|function| missing(store, function).len()).sum();
-    let mut work = Work::new(total, label, "explained");
-    if total == 0 {
-        return Ok(work.finish());
+        for chunk in chunks(split)? {
+            let mut sorted: Vec<&(usize, Sample)> = chunk.iter().collect();
+            // Long ones first: the last to end is a short one.
+            sorted.sort_by_key(|(function, sample)| (std::cmp::Reverse(sample.code.len()), *function));
+            let tasks: Vec<Task<'_>> = sorted
+                .chunks(batch)
+                .filter(|together| together.iter().any(|(function, _)| missing(store, *function)))
+                .map(|together| Task { samples: together.to_vec(), methods: Vec::new() })
+                .collect();
+            work.run(self.analyzers, &tasks, self.options, |answer| match answer {
+                Answer::Score(function, score) => {
+                    let counts = missing(store, function);
+                    store.add_score(part, function, score).map(|()| counts)
+                }
+                Answer::Explanation(..) => Ok(false),
+            })?;
+        }
+        Ok(work.finish())
     }
-    for chunk in chunks(split)? {
-        let mut tasks: Vec<Task<'_>> = chunk
-            .iter()
-            .map(|sample| Task { samples: vec![sample], methods: missing(store, sample.0) })
-            .filter(|task| !task.methods.is_empty())
-            .collect();
-        tasks.sort_by_key(|task| (std::cmp::Reverse(task.samples[0].1.code.len()), task.samples[0].0));
-        work.run(analyzers, &tasks, options, |answer| match answer {
-            Answer::Explanation(function, method, explained) => {
-                store.add_explanation(part, method, function, explained).map(|()| true)
+
+    /// Explains, by each method, what needs it and is not explained yet.
+    pub(super) fn explain(
+        self,
+        methods: &[Method],
+        threshold: f64,
+        store: &mut Store,
+    ) -> Result<Pace, Failure> {
+        let (part, split) = (self.part, self.split);
+        let missing = |store: &Store, function: usize| -> Vec<Method> {
+            let Some(Ok(score)) = store.score(part, function) else { return Vec::new() };
+            if !split.facts[function].needs_explanation(score.probability > threshold) {
+                return Vec::new();
             }
-            Answer::Score(..) => Ok(false),
-        })?;
+            let is_missing = |method: &&Method| store.explanation(part, **method, function).is_none();
+            methods.iter().filter(is_missing).copied().collect()
+        };
+        let total: usize = (0..split.facts.len()).map(|function| missing(store, function).len()).sum();
+        let mut work = Work::new(total, &self.label, "explained");
+        if total == 0 {
+            return Ok(work.finish());
+        }
+        for chunk in chunks(split)? {
+            let mut tasks: Vec<Task<'_>> = chunk
+                .iter()
+                .map(|sample| Task { samples: vec![sample], methods: missing(store, sample.0) })
+                .filter(|task| !task.methods.is_empty())
+                .collect();
+            tasks.sort_by_key(|task| (std::cmp::Reverse(task.samples[0].1.code.len()), task.samples[0].0));
+            work.run(self.analyzers, &tasks, self.options, |answer| match answer {
+                Answer::Explanation(function, method, explained) => {
+                    store.add_explanation(part, method, function, explained).map(|()| true)
+                }
+                Answer::Score(..) => Ok(false),
+            })?;
+        }
+        Ok(work.finish())
     }
-    Ok(work.finish())
 }
 
 struct Work {
