@@ -1,6 +1,8 @@
 //! The command line: arguments → one domain call → text. Exit codes: 0 done, 1 what was asked about is so (`check
-//! --fail-on flagged`, `doctor` on an unhealthy set-up, rows of `score`, `eval` or `unpack` that failed), 2 error.
+//! --fail-on flagged`, `doctor` on an unhealthy set-up, rows of `score`, `eval`, `unpack` or annotation files that are bad or
+//! failed), 2 error.
 
+mod annotations;
 mod arguments;
 mod check;
 mod colour;
@@ -62,6 +64,7 @@ fn dispatch(arguments: &Arguments, output: &mut Output) -> Result<u8, Failure> {
         Command::Eval(command) => eval::run(global, command, output),
         Command::Unpack(command) => unpack::run(command, output),
         Command::Score(command) => score::run(global, command, output),
+        Command::Annotations(command) => annotations::run(command, output),
         Command::Doctor(command) => doctor::run(global, command, output),
         Command::Lsp(_) => {
             let (config, problems) = set_up::server_config(global)?;
