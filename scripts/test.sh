@@ -43,4 +43,5 @@ step "cargo clippy" cargo clippy --all-targets --locked -- -D warnings
 step "cargo test" cargo_test
 step "cargo deny" deny
 step "Neovim" scripts/test-nvim.sh
+step "Spark" scripts/test-spark.sh
 sum_up

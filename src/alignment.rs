@@ -113,6 +113,16 @@ pub struct Unit {
 
 /// [`align`] over units of any kind, in the order of the text; `outside` true units were not scored.
 pub fn align_units(units: &[Unit], outside: usize, verdicts: Verdicts) -> Alignment {
+    align_scored(units, outside, outside > 0 || units.iter().any(|unit| unit.is_true), verdicts)
+}
+
+/// [`align_units`] of a function whose ground truth names lines, although perhaps no unit is one of them: then DA is 0,
+/// as in the code that the authors of DA published, where lines that no unit matches do not exist.
+pub fn align_matched_units(units: &[Unit], verdicts: Verdicts) -> Alignment {
+    align_scored(units, 0, true, verdicts)
+}
+
+fn align_scored(units: &[Unit], outside: usize, has_lines: bool, verdicts: Verdicts) -> Alignment {
     let scores: Vec<f64> = units.iter().map(|unit| bounded(unit.score)).collect();
     let seen = units.iter().filter(|unit| unit.is_true).count();
     let truth = seen + outside;
@@ -123,7 +133,7 @@ pub fn align_units(units: &[Unit], outside: usize, verdicts: Verdicts) -> Alignm
     let (on_truth, on_clean) = (on(true), on(false));
     let undefined = if !verdicts.labelled_vulnerable {
         Some(Undefined::NotVulnerable)
-    } else if truth == 0 {
+    } else if !has_lines {
         Some(Undefined::NoLines)
     } else {
         None
@@ -147,8 +157,8 @@ pub fn align_units(units: &[Unit], outside: usize, verdicts: Verdicts) -> Alignm
     }
     // On a true line min is μ and max is 1; on a clean one min is 0 and max is μ.
     let (intersection, union) = (on_truth, truth as f64 + on_clean);
-    let explained = intersection / union;
-    let all_lines = seen as f64 / (units.len() + outside) as f64;
+    let explained = ratio(intersection, union);
+    let all_lines = ratio(seen as f64, (units.len() + outside) as f64);
     let flagged = verdicts.predicted_vulnerable;
     Alignment {
         da: Ok(if flagged { explained } else { 0.0 }),
@@ -173,6 +183,11 @@ fn first_true(units: &[Unit], scores: &[f64]) -> (Option<usize>, [bool; TOP_K.le
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
     let ifa = order.iter().position(|unit| units[*unit].is_true);
     (ifa, TOP_K.map(|k| ifa.is_some_and(|before| before < k)))
+}
+
+/// 0 where there is nothing: no unit is true, and none has a score.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
 }
 
 fn bounded(score: f64) -> f64 {

@@ -16,6 +16,7 @@ use crate::tokens::{Encoding, LongPolicy, Token, TokenizerError};
 use agreement::Agreement;
 use lru::LruCache;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
@@ -123,7 +124,7 @@ impl Options {
 
     /// The profile's name with every setting that differs from it, e.g. `paper+long=window+absolute`. An `editor`
     /// profile whose detector truncates is shown as `editor+long=truncate`: its windows are what the name promises.
-    fn profile_label(&self, detector: &DetectorInfo) -> String {
+    pub fn profile_label(&self, detector: &DetectorInfo) -> String {
         let long = self.long(detector);
         let promised = self.profile.long(LongPolicy::Window);
         let long = if long == promised { "" } else { long_override(long) };
@@ -272,6 +273,9 @@ const CACHED_RELEVANCE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2047);
 /// nearly as long.
 const LONGEST_FUNCTION: usize = 1 << 20;
 
+/// A run of several functions holds at most this many tokens: more make it no faster, only bigger.
+const TOKENS_PER_RUN: usize = 4096;
+
 /// 1024 functions, whose model output takes 25 kB each at 12 layers and 512 tokens.
 const CACHED_FUNCTIONS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
@@ -400,7 +404,57 @@ impl Analyzer {
             probability,
             flagged: probability > threshold,
             truncated: computed.encoding.truncated(),
+            tokens: computed.encoding.tokens.len(),
         })
+    }
+
+    /// [`Analyzer::verdict`] of several functions. Windows of equal length are run together, in an order that depends
+    /// on the texts alone; nothing is cached.
+    pub fn verdicts(
+        &mut self,
+        texts: &[&str],
+        options: &Options,
+        cancel: &Cancellation,
+    ) -> Vec<Result<Verdict, AnalysisError>> {
+        let encoded: Vec<Result<Encoding, AnalysisError>> =
+            texts.iter().map(|text| self.encode(text, options, cancel)).collect();
+        let mut by_length: BTreeMap<usize, Vec<(usize, &[u32])>> = BTreeMap::new();
+        for (number, encoding) in encoded.iter().enumerate() {
+            for window in encoding.iter().flat_map(|encoding| &encoding.windows) {
+                by_length.entry(window.ids.len()).or_default().push((number, &window.ids));
+            }
+        }
+        let mut probabilities: Vec<Result<f64, AnalysisError>> = texts.iter().map(|_| Ok(0.0)).collect();
+        for (length, windows) in by_length {
+            for run in windows.chunks((TOKENS_PER_RUN / length.max(1)).max(1)) {
+                let rows: Vec<Vec<u32>> = run.iter().map(|(_, ids)| ids.to_vec()).collect();
+                let together = self.detector.probabilities(&rows, cancel);
+                for (place, (number, _)) in run.iter().enumerate() {
+                    let here = match &together {
+                        Ok(found) => Ok(found[place]),
+                        // One that fails does not spoil the others.
+                        Err(_) => {
+                            self.detector.probabilities(&rows[place..=place], cancel).map(|found| found[0])
+                        }
+                    };
+                    let largest = std::mem::replace(&mut probabilities[*number], Ok(0.0));
+                    probabilities[*number] = largest
+                        .and_then(|a| Ok([a, here?].into_iter().max_by(f64::total_cmp).unwrap_or(0.0)));
+                }
+            }
+        }
+        let threshold = options.threshold.unwrap_or(self.info().threshold);
+        let verdict =
+            |(encoding, probability): (Result<Encoding, AnalysisError>, Result<f64, AnalysisError>)| {
+                let (encoding, probability) = (encoding?, probability?);
+                Ok(Verdict {
+                    probability,
+                    flagged: probability > threshold,
+                    truncated: encoding.truncated(),
+                    tokens: encoding.tokens.len(),
+                })
+            };
+        encoded.into_iter().zip(probabilities).map(verdict).collect()
     }
 
     /// Whether `analyze` would answer from the cache.
@@ -465,19 +519,11 @@ impl Analyzer {
         progress: Progress<'_>,
     ) -> Result<Arc<Computed>, AnalysisError> {
         let text = text_of(document, function);
-        if text.len() > LONGEST_FUNCTION {
-            return Err(AnalysisError::TooLong { bytes: text.len(), most: LONGEST_FUNCTION });
-        }
         let key = self.key(text, options);
         if let Some(computed) = self.cache.get(&key) {
             return Ok(computed.clone());
         }
-        let info = self.info();
-        let (normalize, max_tokens) = (info.normalize, info.max_tokens);
-        let whole = ByteSpan::new(0, text.len());
-        unless_cancelled(cancel)?;
-        let encoding = self.detector.tokenizer().encode(text, whole, normalize, max_tokens, key.long)?;
-        unless_cancelled(cancel)?;
+        let encoding = self.encode(text, options, cancel)?;
         let total = encoding.windows.len();
         let mut detections = Vec::with_capacity(total);
         for (done, window) in encoding.windows.iter().enumerate() {
@@ -489,6 +535,24 @@ impl Analyzer {
         self.cache.put(key, computed.clone());
         Ok(computed)
     }
+
+    fn encode(
+        &self,
+        text: &str,
+        options: &Options,
+        cancel: &Cancellation,
+    ) -> Result<Encoding, AnalysisError> {
+        if text.len() > LONGEST_FUNCTION {
+            return Err(AnalysisError::TooLong { bytes: text.len(), most: LONGEST_FUNCTION });
+        }
+        let info = self.info();
+        let (normalize, max_tokens, long) = (info.normalize, info.max_tokens, options.long(info));
+        let whole = ByteSpan::new(0, text.len());
+        unless_cancelled(cancel)?;
+        let encoding = self.detector.tokenizer().encode(text, whole, normalize, max_tokens, long)?;
+        unless_cancelled(cancel)?;
+        Ok(encoding)
+    }
 }
 
 /// Probability and verdict of a function, without relevance.
@@ -497,6 +561,8 @@ pub struct Verdict {
     pub probability: f64,
     pub flagged: bool,
     pub truncated: bool,
+    /// Code tokens, seen or not.
+    pub tokens: usize,
 }
 
 /// Whether relevance is part of what the model says in one run.

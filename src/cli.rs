@@ -1,5 +1,6 @@
 //! The command line: arguments → one domain call → text. Exit codes: 0 done, 1 what was asked about is so (`check
-//! --fail-on flagged`, `doctor` on an unhealthy set-up, rows of `score` that failed, bad rows of annotation files), 2 error.
+//! --fail-on flagged`, `doctor` on an unhealthy set-up, rows of `score`, `eval`, `unpack` or annotation files that are bad or
+//! failed), 2 error.
 
 mod against;
 mod annotations;
@@ -7,6 +8,7 @@ mod arguments;
 mod check;
 mod colour;
 mod doctor;
+mod eval;
 mod explain;
 mod functions;
 mod graph;
@@ -17,6 +19,7 @@ mod score;
 mod set_up;
 mod source;
 mod truth;
+mod unpack;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -50,11 +53,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(arguments: &Arguments, output: &mut Output) -> Result<u8, Failure> {
     let global = &arguments.global;
+    if global.model.len() > 1 && !matches!(arguments.command, Command::Eval(_)) {
+        return Err(Failure::new(
+            "several models were given with --model; only `linelens eval` takes several",
+        ));
+    }
     match &arguments.command {
         Command::Explain(command) => explain::run(global, command, output),
         Command::Functions(command) => functions::run(command, output),
         Command::Check(command) => check::run(global, command, output),
         Command::Graph(command) => graph::run(global, command, output),
+        Command::Eval(command) => eval::run(global, command, output),
+        Command::Unpack(command) => unpack::run(command, output),
         Command::Score(command) => score::run(global, command, output),
         Command::Annotations(command) => annotations::run(command, output),
         Command::Doctor(command) => doctor::run(global, command, output),

@@ -72,6 +72,24 @@ pub fn markdown(text: &str) -> String {
     escaped
 }
 
+/// For HTML, in text and in quoted attributes: as [`terminal`], and markup as entities. Newlines and tabs become spaces.
+pub fn html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => escaped.push(' '),
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if is_deceptive(c) => escaped.extend(c.escape_unicode()),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 /// Control characters, and those that reorder or hide what stands around them.
 fn is_deceptive(c: char) -> bool {
     c.is_control()
@@ -104,6 +122,14 @@ mod tests {
         let once = terminal_lines("a\n\tb\x1b[0m\n");
         assert_eq!(once, "a\n\tb\\u{1b}[0m\n");
         assert_eq!(terminal_lines(&once), once);
+    }
+
+    #[test]
+    fn html_keeps_no_markup() {
+        assert_eq!(
+            html("<a href='x' on=\"y\">&\n\u{202e}\x1b</a>é"),
+            "&lt;a href=&#39;x&#39; on=&quot;y&quot;&gt;&amp; \\u{202e}\\u{1b}&lt;/a&gt;é"
+        );
     }
 
     #[test]

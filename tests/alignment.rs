@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use linelens::alignment::localisation::{Flagged, localisation, summarize, undefined};
-use linelens::alignment::{Alignment, Undefined, Unit, Verdicts, align, align_each, align_units};
+use linelens::alignment::{
+    Alignment, Undefined, Unit, Verdicts, align, align_each, align_matched_units, align_units,
+};
 use linelens::lines::{LineScore, aggregate};
 use linelens::text::{ByteSpan, LineIndex};
 use linelens::tokens::Token;
@@ -117,6 +119,20 @@ fn the_papers_sample() {
         "{sample:?}"
     );
     assert_eq!(format!("{:.4}", sample.da.unwrap()), "0.0422");
+}
+
+#[test]
+fn ground_truth_that_no_unit_matches_is_da_0() {
+    let units = [0.5, 1.0].map(|score| Unit { score, is_true: false });
+    let none = align_matched_units(&units, FOUND);
+    assert_eq!((none.da, none.intersection, none.union), (Ok(0.0), 0.0, 1.5));
+    assert_eq!(align_matched_units(&units, MISSED).union, 0.0);
+    assert_eq!(align_matched_units(&[], FOUND).da, Ok(0.0));
+    assert_eq!(align_units(&units, 0, FOUND).da, Err(Undefined::NoLines));
+    let one = [Unit { score: 0.5, is_true: true }, units[1]];
+    assert_eq!(align_matched_units(&one, FOUND), align_units(&one, 0, FOUND));
+    let pooled = summarize(&[none, align_matched_units(&one, FOUND)], 7).unwrap().da.pooled;
+    assert!(close(pooled, 0.5 / (1.5 + 2.0)));
 }
 
 #[test]

@@ -71,9 +71,19 @@ impl Confusion {
 
 /// Precision, recall, F1, accuracy, areas and flag rate.
 pub fn metrics(functions: &[Judged]) -> FunctionMetrics {
-    let scored: Vec<Scored> =
-        functions.iter().map(|f| Scored { score: f.probability, positive: f.vulnerable }).collect();
-    Confusion::of(functions).metrics(curves::roc_auc(&scored), curves::average_precision(&scored))
+    Confusion::of(functions).metrics(roc_auc(functions), curves::average_precision(&scored(functions)))
+}
+
+pub fn f1(functions: &[Judged]) -> Option<f64> {
+    Confusion::of(functions).metrics(None, None).f1
+}
+
+pub fn roc_auc(functions: &[Judged]) -> Option<f64> {
+    curves::roc_auc(&scored(functions))
+}
+
+fn scored(functions: &[Judged]) -> Vec<Scored> {
+    functions.iter().map(|f| Scored { score: f.probability, positive: f.vulnerable }).collect()
 }
 
 /// The row of a detector that gives every function the more frequent label (benign where they are equally frequent).

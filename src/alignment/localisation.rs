@@ -2,7 +2,7 @@
 
 use super::curves::{self, Scored};
 use super::intervals::{self, Interval};
-use super::{Alignment, TOP_K, Undefined, Unit};
+use super::{Alignment, TOP_K, Undefined, Unit, ratio};
 
 /// A figure as the mean over functions and as pooled sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,10 +93,9 @@ fn mean(parts: &[Part]) -> f64 {
     parts.iter().map(|part| part.da).sum::<f64>() / parts.len() as f64
 }
 
-/// No union is 0: it holds at least one ground-truth line.
 fn pooled(parts: &[Part]) -> f64 {
     let intersection: f64 = parts.iter().map(|part| part.intersection).sum();
-    intersection / parts.iter().map(|part| part.union).sum::<f64>()
+    ratio(intersection, parts.iter().map(|part| part.union).sum())
 }
 
 impl Alignment {
@@ -111,7 +110,7 @@ impl Alignment {
     fn explained(&self) -> Part {
         let intersection = self.relevance_on_truth;
         let union = self.truth as f64 + self.relevance - intersection;
-        Part { intersection, union, da: intersection / union }
+        Part { intersection, union, da: ratio(intersection, union) }
     }
 
     fn all_lines(&self) -> Part {

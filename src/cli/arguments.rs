@@ -22,6 +22,10 @@ pub(super) enum Command {
     Explain(Explain),
     /// Score every function of files and directories
     Check(Check),
+    /// Evaluate detectors and methods on datasets: tables of alignment, localisation, verdicts and pairs
+    Eval(Eval),
+    /// Write the functions of a dataset as files, with their ground truth, to read in an editor
+    Unpack(Unpack),
     /// Filter: JSON Lines with `func` in, JSON Lines with `probability` out, in the same order
     Score(Score),
     /// Write the model with a method's backward pass appended, for any ONNX runtime
@@ -47,9 +51,9 @@ pub(super) enum Color {
 /// Settings of the machine, for every command.
 #[derive(Debug, Args)]
 pub(super) struct Global {
-    /// Model directory: model.onnx, tokenizer.json, config.json
+    /// Model directory: model.onnx, tokenizer.json, config.json; `eval` takes several
     #[arg(long, global = true, value_name = "DIR")]
-    pub(super) model: Option<PathBuf>,
+    pub(super) model: Vec<PathBuf>,
     /// ONNX Runtime library
     #[arg(long, global = true, value_name = "FILE")]
     pub(super) library: Option<PathBuf>,
@@ -188,6 +192,71 @@ pub(super) struct Score {
     pub(super) method: Option<String>,
     #[command(flatten)]
     pub(super) analysis: Analysis,
+    /// Only check the rows: no model is loaded, and the output says how long each function is
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Eval {
+    /// Files of functions with ground truth, plain or gzip-compressed; each is a split of its own
+    #[arg(required = true, value_name = "DATASET")]
+    pub(super) datasets: Vec<PathBuf>,
+    /// The files' format where it is not recognised: functions, bigvul, linevul, primevul, sven, devign, diversevul,
+    /// native or sarif
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) input_format: Option<String>,
+    /// Methods, separated by commas: all that work for the model, or none
+    #[arg(long, value_name = "METHODS", default_value = "all", value_delimiter = ',')]
+    pub(super) methods: Vec<String>,
+    #[command(flatten)]
+    pub(super) analysis: Analysis,
+    /// Tune the threshold on this dataset (highest F1), which may share no function with those evaluated
+    #[arg(long, value_name = "VALID", conflicts_with = "threshold")]
+    pub(super) threshold_from: Option<PathBuf>,
+    /// Also say what the datasets share with this training file; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(super) train: Vec<PathBuf>,
+    /// Also measure how faithful each explanation is, which takes some twenty model runs a function and method
+    #[arg(long)]
+    pub(super) faithfulness: bool,
+    /// Only the first N functions of each dataset
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) limit: Option<u64>,
+    /// Functions worked on at once, each by a session of its own; default: the processor's cores over --threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(super) jobs: Option<u16>,
+    /// Functions of similar length that are scored together
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) batch: u16,
+    /// Folder for results and reports; a run that was interrupted goes on there
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    #[arg(long, value_enum, default_value = "markdown")]
+    pub(super) format: EvalFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum EvalFormat {
+    Markdown,
+    Json,
+    Html,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Unpack {
+    /// A file of functions with ground truth, plain or gzip-compressed
+    #[arg(value_name = "DATASET")]
+    pub(super) dataset: PathBuf,
+    /// The folder, which is made
+    #[arg(value_name = "DIR")]
+    pub(super) directory: PathBuf,
+    /// The file's format where it is not recognised
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) input_format: Option<String>,
+    /// Only the first N functions
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) limit: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -231,7 +300,7 @@ impl Global {
     pub(super) fn settings(&self) -> Map<String, Value> {
         let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
         collect([
-            ("model", text(&self.model).map(Value::String)),
+            ("model", text(&self.model.first().cloned()).map(Value::String)),
             ("library", text(&self.library).map(Value::String)),
             ("executionProvider", self.execution_provider.clone().map(Value::String)),
             ("threads", self.threads.as_deref().map(number)),

@@ -79,6 +79,12 @@ impl Output {
         let _ = writeln!(io::stderr(), "linelens: warning: {}", escape::terminal_lines(text));
     }
 
+    /// What a person wants to know beside the results.
+    pub(super) fn note(&mut self, text: &str) {
+        let _ = self.out.flush();
+        let _ = writeln!(io::stderr(), "linelens: {}", escape::terminal_lines(text));
+    }
+
     pub(super) fn error(&mut self, text: &str) {
         let _ = self.out.flush();
         let _ = writeln!(io::stderr(), "linelens: error: {}", escape::terminal_lines(text));

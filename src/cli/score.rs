@@ -5,12 +5,14 @@ use super::json::{self, LineJson};
 use super::output::{Failure, Output};
 use super::set_up;
 use crate::analysis::{AnalysisError, Analyzer, Options};
+use crate::annotations::dataset::MOST_ROW_BYTES;
 use crate::detector::Cancellation;
-use crate::syntax::{Function, FunctionKind};
-use crate::text::{ByteSpan, LineIndex};
+use crate::evaluation;
+use crate::text::LineIndex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::io::BufRead;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read as _};
 
 /// Other fields of a row are not read. The id comes out as it stands, digit for digit.
 #[derive(Deserialize)]
@@ -35,6 +37,16 @@ struct Scored<'a> {
     completeness_gap: Option<f64>,
 }
 
+/// What `--dry-run` says of a good row.
+#[derive(Serialize)]
+struct Checked<'a> {
+    id: &'a Option<Box<RawValue>>,
+    bytes: usize,
+}
+
+/// Standard error is for people; the output holds every row's error.
+const MOST_WARNINGS: usize = 100;
+
 /// Stands where the row's result would stand, so that the output has a line for every line of the input.
 #[derive(Serialize)]
 struct Failed<'a> {
@@ -46,38 +58,75 @@ struct Failed<'a> {
 pub(super) fn run(global: &Global, command: &Score, output: &mut Output) -> Result<u8, Failure> {
     let config = set_up::config(global, Some((&command.analysis, command.method.as_deref())), output)?;
     let options = config.settings().options;
-    let mut analyzer = set_up::analyzer(&config)?;
+    let mut analyzer = if command.dry_run { None } else { Some(set_up::analyzer(&config)?) };
     let with_lines = command.method.is_some();
     let mut input = std::io::stdin().lock();
     let mut bytes = Vec::new();
-    let mut failed = 0;
+    // Rows that failed, by what was wrong.
+    let mut failed: BTreeMap<&'static str, usize> = BTreeMap::new();
     for row in 1.. {
-        bytes.clear();
-        let read = input
-            .read_until(b'\n', &mut bytes)
+        let read = read_row(&mut input, &mut bytes)
             .map_err(|error| Failure::new(format!("standard input, row {row}: cannot be read: {error}")))?;
-        if read == 0 {
-            break;
-        }
-        if bytes.trim_ascii().is_empty() {
-            continue;
-        }
-        let (id, error) = match parse(&bytes) {
-            Err(error) => (id_of(&bytes), error),
-            Ok(parsed) => match score(&mut analyzer, &parsed, &options, with_lines, output)? {
-                None => continue,
-                Some(error) => (parsed.id, error.to_string()),
+        let (id, (kind, error)) = match read {
+            Read::End => break,
+            Read::TooLong => (None, ("too long", format!("has more than {MOST_ROW_BYTES} bytes"))),
+            Read::Row if bytes.trim_ascii().is_empty() => continue,
+            Read::Row => match (parse(&bytes), &mut analyzer) {
+                (Err(error), _) => (id_of(&bytes), error),
+                (Ok(parsed), None) => {
+                    output.json(&Checked { id: &parsed.id, bytes: parsed.func.len() })?;
+                    continue;
+                }
+                (Ok(parsed), Some(analyzer)) => {
+                    match score(analyzer, &parsed, &options, with_lines, output)? {
+                        None => continue,
+                        Some(error) => (parsed.id, ("not scored", error.to_string())),
+                    }
+                }
             },
         };
-        failed += 1;
+        *failed.entry(kind).or_default() += 1;
         output.json(&Failed { id: &id, row, error: error.clone() })?;
         output.flush()?;
-        output.warn(&format!("row {row}: {}", crate::escape::terminal(&error)));
+        if failed.values().sum::<usize>() <= MOST_WARNINGS {
+            output.warn(&format!("row {row}: {}", crate::escape::terminal(&error)));
+        }
     }
-    if failed > 0 {
-        output.warn(&format!("{failed} rows have no score"));
+    if !failed.is_empty() {
+        let kinds: Vec<String> = failed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let total: usize = failed.values().sum();
+        output.warn(&format!("{total} rows have no score: {}", kinds.join(", ")));
     }
-    Ok(u8::from(failed > 0))
+    Ok(u8::from(!failed.is_empty()))
+}
+
+enum Read {
+    Row,
+    /// The row was skipped.
+    TooLong,
+    End,
+}
+
+/// One line, of which never more than the limit is in memory.
+fn read_row(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> std::io::Result<Read> {
+    bytes.clear();
+    let read = input.take(MOST_ROW_BYTES as u64 + 1).read_until(b'\n', bytes)?;
+    if read == 0 {
+        return Ok(Read::End);
+    }
+    if bytes.ends_with(b"\n") || read <= MOST_ROW_BYTES {
+        return Ok(Read::Row);
+    }
+    bytes.clear();
+    loop {
+        let buffer = input.fill_buf()?;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let (used, done) = (end.map_or(buffer.len(), |end| end + 1), end.is_some() || buffer.is_empty());
+        input.consume(used);
+        if done {
+            return Ok(Read::TooLong);
+        }
+    }
 }
 
 /// Writes the row's result, or says why there is none.
@@ -88,7 +137,7 @@ fn score(
     with_lines: bool,
     output: &mut Output,
 ) -> Result<Option<AnalysisError>, Failure> {
-    let function = whole(&row.func);
+    let function = evaluation::whole(&row.func);
     let cancel = Cancellation::new();
     let lines = LineIndex::new(&row.func);
     let result = if with_lines {
@@ -124,23 +173,19 @@ fn score(
     }
 }
 
-/// A row is a function as it stands; nothing is searched in it.
-fn whole(text: &str) -> Function {
-    Function {
-        name: String::new(),
-        kind: FunctionKind::Function,
-        span: ByteSpan::new(0, text.len()),
-        name_span: ByteSpan::new(0, 0),
-        parse_errors: false,
-    }
-}
-
-fn parse(bytes: &[u8]) -> Result<Row, String> {
+/// The row, or what kind of problem it has and a sentence about it.
+fn parse(bytes: &[u8]) -> Result<Row, (&'static str, String)> {
     // serde would take an array for a row, too.
     if !bytes.trim_ascii_start().starts_with(b"{") {
-        return Err("not a row: expected a JSON object".to_string());
+        return Err(("not an object", "not a row: expected a JSON object".to_string()));
     }
-    serde_json::from_slice(bytes).map_err(|error| format!("not a row with a string `func`: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| {
+        let kind = match error.classify() {
+            serde_json::error::Category::Data => "without a string `func`",
+            _ => "not JSON",
+        };
+        (kind, format!("not a row with a string `func`: {error}"))
+    })
 }
 
 /// The id of a row that is otherwise unusable, where it can be read.

@@ -2,8 +2,8 @@
 
 use super::arguments::{Analysis, Global};
 use super::output::{Failure, Output};
-use crate::analysis::Analyzer;
-use crate::config::{Config, Problem, Source, WORKSPACE_FILE, read_settings_file};
+use crate::analysis::{Analyzer, Options};
+use crate::config::{Config, Machine, Problem, Source, WORKSPACE_FILE, read_settings_file};
 use crate::doctor;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -36,10 +36,31 @@ pub(super) fn server_config(global: &Global) -> Result<(Config, Vec<Problem>), F
 }
 
 pub(super) fn analyzer(config: &Config) -> Result<Analyzer, Failure> {
+    analyzer_on(&config.machine())
+}
+
+pub(super) fn analyzer_on(machine: &Machine) -> Result<Analyzer, Failure> {
     // Nothing is discovered by the current folder, so there is no workspace to keep out of.
-    let (_, detector) =
-        doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.failure()))?;
+    let (_, detector) = doctor::start(machine, &[]).map_err(|report| Failure::new(report.failure()))?;
     Ok(Analyzer::new(detector))
+}
+
+/// For numbers that have to be the same elsewhere: how functions are analysed is said by flags alone, whatever the user's
+/// or a workspace's settings are; what is loaded and run comes from where it always comes from.
+pub(super) fn reproducible(
+    global: &Global,
+    analysis: &Analysis,
+    output: &mut Output,
+) -> Result<(Machine, Options), Failure> {
+    let (config, problems) = load(global.settings())?;
+    for problem in problems {
+        output.warn(&problem.to_string());
+    }
+    let (flags, problems) = Config::load_from(&Value::Object(analysis.settings(None)), |_| None);
+    match problems.first() {
+        Some(problem) => Err(Failure::new(format!("{problem}; see `linelens help`"))),
+        None => Ok((config.machine(), flags.settings().options)),
+    }
 }
 
 fn load(flags: Map<String, Value>) -> Result<(Config, Vec<Problem>), Failure> {

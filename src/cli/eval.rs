@@ -1,0 +1,419 @@
+//! `linelens eval`: detectors and methods on datasets.
+//!
+//! Each dataset is read once to know what is in it, then scored and, where a table needs it, explained. Results are kept as
+//! they come; tables are made of them at the end, so that an interrupted run gives the same tables as one that was not.
+
+mod html;
+mod json;
+mod markdown;
+mod plots;
+mod splits;
+mod store;
+mod tables;
+mod work;
+
+pub(super) use splits::{Malformed, format as format_named, open, shown};
+
+use super::arguments::{Eval, EvalFormat, Global};
+use super::output::{Failure, Output};
+use super::set_up;
+use crate::alignment::functions::{self, Judged};
+use crate::alignment::intervals::SEED;
+use crate::analysis::{Analyzer, Options, Profile};
+use crate::annotations::Label;
+use crate::config::Machine;
+use crate::escape;
+use crate::evaluation::report::{Evaluated, Report, report};
+use crate::explain::{Method, Methods};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use splits::{Role, Split, file_sha256};
+use std::path::{Path, PathBuf};
+use store::{Store, write_whole};
+use work::{Assignment, Pace};
+
+/// Where a threshold comes from.
+#[derive(Clone, Debug, PartialEq)]
+enum ThresholdSource {
+    Given,
+    Detector,
+    /// The name of the split that it was tuned on, and the F1 that it has there.
+    Tuned {
+        split: String,
+        f1: f64,
+    },
+}
+
+/// A model, opened.
+struct Model {
+    machine: Machine,
+    /// Its name, with the beginning of its hash where another has the same.
+    name: String,
+    /// Over all files of its folder that may change what it says.
+    sha256: String,
+    onnx_sha256: String,
+    threshold: f64,
+    provider: String,
+    threads: usize,
+    profile: String,
+    methods: Vec<Method>,
+    /// Methods that were asked for and do not work, and why.
+    unavailable: Vec<(Method, String)>,
+    analyzers: Vec<Analyzer>,
+}
+
+/// One model on one split.
+struct Evaluation {
+    model: usize,
+    split: usize,
+    threshold_source: ThresholdSource,
+    report: Report,
+    /// Function, method, reason.
+    failures: Vec<(usize, Option<Method>, String)>,
+}
+
+/// Everything that the reports show.
+struct Outcome {
+    manifest: Value,
+    models: Vec<Model>,
+    splits: Vec<Split>,
+    evaluations: Vec<Evaluation>,
+}
+
+pub(super) fn run(global: &Global, command: &Eval, output: &mut Output) -> Result<u8, Failure> {
+    let (machine, options) = options(global, command, output)?;
+    let format = splits::format(command.input_format.as_deref())?;
+    let splits = survey(command, format, output)?;
+    let mut models = models(global, command, &machine, &options, output)?;
+    let manifest = manifest(command, &options, &models, &splits);
+    let mut store = match &command.out {
+        Some(folder) => Store::open(folder, &manifest)?,
+        None => Store::default(),
+    };
+    let mut evaluations = Vec::new();
+    for number in 0..models.len() {
+        let found = evaluate(number, &mut models, &splits, &options, command, &mut store, output)?;
+        evaluations.extend(found);
+    }
+    evaluations.sort_by_key(|evaluation| (evaluation.split, evaluation.model));
+    let outcome = Outcome { manifest, models, splits, evaluations };
+    write(&outcome, command, output)?;
+    let malformed: usize = outcome.splits.iter().map(|split| split.malformed.total()).sum();
+    let failed: usize = outcome.evaluations.iter().map(|evaluation| evaluation.failures.len()).sum();
+    Ok(u8::from(malformed + failed > 0))
+}
+
+/// Sessions of one thread by default: many functions at once are quicker than one on many threads.
+fn options(global: &Global, command: &Eval, output: &mut Output) -> Result<(Machine, Options), Failure> {
+    let (mut machine, options) = set_up::reproducible(global, &command.analysis, output)?;
+    if global.threads.is_none() {
+        machine.session.threads = Some(1);
+    }
+    let profile = if command.analysis.profile.is_some() { options.profile } else { Profile::Paper };
+    Ok((machine, Options { profile, faithfulness: command.faithfulness, ..options }))
+}
+
+fn survey(
+    command: &Eval,
+    format: Option<crate::annotations::dataset::Format>,
+    output: &mut Output,
+) -> Result<Vec<Split>, Failure> {
+    let train = splits::training_data(&command.train, format, output)?;
+    let mut found: Vec<Split> = Vec::new();
+    for path in &command.datasets {
+        let split = splits::survey(path, format, Role::Evaluated, command.limit, train.as_ref(), output)?;
+        if let Some(same) = found.iter().find(|other| other.sha256 == split.sha256) {
+            return Err(Failure::new(format!(
+                "{} and {} are the same file; give it once",
+                shown(&same.path),
+                shown(&split.path)
+            )));
+        }
+        found.push(split);
+    }
+    if let Some(path) = &command.threshold_from {
+        let tuned_on = splits::survey(path, format, Role::Threshold, command.limit, None, output)?;
+        found.iter().try_for_each(|evaluated| splits::refuse_shared(&tuned_on, evaluated))?;
+        found.push(tuned_on);
+    }
+    Ok(found)
+}
+
+fn models(
+    global: &Global,
+    command: &Eval,
+    machine: &Machine,
+    options: &Options,
+    output: &mut Output,
+) -> Result<Vec<Model>, Failure> {
+    // Without --model: the configured or built-in one.
+    let paths: Vec<Option<PathBuf>> = match global.model.as_slice() {
+        [] => vec![machine.model.clone()],
+        several => several.iter().cloned().map(Some).collect(),
+    };
+    let mut models: Vec<Model> = Vec::new();
+    for path in paths {
+        let model = model(Machine { model: path, ..machine.clone() }, command, options, output)?;
+        if let Some(same) = models.iter().find(|other| other.sha256 == model.sha256) {
+            return Err(Failure::new(format!("the model {} was given twice", escape::terminal(&same.name))));
+        }
+        models.push(model);
+    }
+    let names: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
+    for model in &mut models {
+        if names.iter().filter(|name| **name == model.name).count() > 1 {
+            model.name = format!("{} ({})", model.name, &model.sha256[..8]);
+        }
+    }
+    Ok(models)
+}
+
+fn model(machine: Machine, command: &Eval, options: &Options, output: &mut Output) -> Result<Model, Failure> {
+    let mut analyzer = set_up::analyzer_on(&machine)?;
+    let Methods { available: methods, unavailable } = methods(&command.methods, &mut analyzer)?;
+    let info = analyzer.info().clone();
+    for (method, reason) in &unavailable {
+        let name = escape::terminal(&info.name);
+        output.warn(&format!("{name}: {method} is left out: {}", escape::terminal(reason)));
+    }
+    Ok(Model {
+        machine,
+        name: info.name.clone(),
+        sha256: folder_sha256(&info.directory)?,
+        onnx_sha256: info.sha256.clone(),
+        threshold: options.threshold.unwrap_or(info.threshold),
+        provider: info.execution_provider.clone(),
+        threads: info.threads,
+        profile: options.profile_label(&info),
+        methods,
+        unavailable,
+        analyzers: vec![analyzer],
+    })
+}
+
+impl Model {
+    fn assignment<'a>(
+        &'a mut self,
+        number: usize,
+        place: usize,
+        splits: &'a [Split],
+        options: &'a Options,
+    ) -> Assignment<'a> {
+        let split = &splits[place];
+        let label = escape::terminal(&format!("{} on {}", self.name, split.name));
+        Assignment { analyzers: &mut self.analyzers, part: (number, place), split, options, label }
+    }
+
+    /// Opens one session for each job; the first is open already.
+    fn open_sessions(&mut self, command: &Eval) -> Result<(), Failure> {
+        let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let jobs = command.jobs.map_or((cores / self.threads).max(1), usize::from);
+        while self.analyzers.len() < jobs {
+            self.analyzers.push(set_up::analyzer_on(&self.machine)?);
+        }
+        Ok(())
+    }
+}
+
+/// Which methods are meant, in the order given, and which of them do not work for the model.
+fn methods(names: &[String], analyzer: &mut Analyzer) -> Result<Methods, Failure> {
+    let known = analyzer.methods().clone();
+    let (mut methods, mut unavailable) = (Vec::new(), Vec::new());
+    for name in names {
+        match name.as_str() {
+            "none" if names.len() == 1 => {}
+            "all" => {
+                methods.extend(known.available.iter().copied());
+                unavailable.extend(known.unavailable.iter().cloned());
+            }
+            name => {
+                let method: Method =
+                    name.parse().map_err(|error| Failure::new(format!("--methods: {error}, all or none")))?;
+                match known.unavailable.iter().find(|(other, _)| *other == method) {
+                    Some((_, why)) => unavailable.push((method, why.clone())),
+                    None => methods.push(method),
+                }
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    methods.retain(|method| {
+        !seen.contains(method) && {
+            seen.push(*method);
+            true
+        }
+    });
+    if methods.is_empty() && names != ["none"] {
+        return Err(Failure::new("none of the methods works for this model; see `linelens doctor`"));
+    }
+    Ok(Methods { available: methods, unavailable })
+}
+
+/// What the results are results of. Methods, jobs and training data are not part of it: they change no result, so that a
+/// method can be added to a run. Paths are not either: the same files may lie elsewhere.
+fn manifest(command: &Eval, options: &Options, models: &[Model], splits: &[Split]) -> Value {
+    let models: Vec<Value> = models
+        .iter()
+        .map(|model| {
+            json!({
+                "name": model.name, "sha256": model.sha256, "onnxSha256": model.onnx_sha256,
+                "profile": model.profile, "executionProvider": model.provider, "threads": model.threads,
+            })
+        })
+        .collect();
+    let splits: Vec<Value> = splits
+        .iter()
+        .map(|split| {
+            json!({
+                "name": split.name, "sha256": split.sha256, "format": split.format.as_str(),
+                "role": if split.role == Role::Evaluated { "evaluated" } else { "threshold" },
+                "functions": split.facts.len(),
+            })
+        })
+        .collect();
+    json!({
+        "schema": "linelens-eval", "schemaVersion": 1, "version": env!("CARGO_PKG_VERSION"),
+        "models": models, "splits": splits, "seed": SEED, "threshold": options.threshold,
+        "limit": command.limit, "batch": command.batch, "faithfulness": command.faithfulness,
+    })
+}
+
+/// Scores all splits, tunes the threshold if asked to, explains, and makes the tables.
+fn evaluate(
+    number: usize,
+    models: &mut [Model],
+    splits: &[Split],
+    options: &Options,
+    command: &Eval,
+    store: &mut Store,
+    output: &mut Output,
+) -> Result<Vec<Evaluation>, Failure> {
+    let model = &mut models[number];
+    model.open_sessions(command)?;
+    let batch = usize::from(command.batch);
+    let (mut scoring, mut explaining) = (Pace::default(), Pace::default());
+    for place in 0..splits.len() {
+        scoring += model.assignment(number, place, splits, options).score(batch, store)?;
+    }
+    let (threshold, source) = threshold(number, model, splits, options, store)?;
+    let mut evaluations = Vec::new();
+    for (place, split) in splits.iter().enumerate().filter(|(_, split)| split.role == Role::Evaluated) {
+        let part = (number, place);
+        let methods = model.methods.clone();
+        explaining += model.assignment(number, place, splits, options).explain(&methods, threshold, store)?;
+        let taken = store.take_part(part, &model.methods, split.facts.len());
+        let evaluated = Evaluated {
+            facts: &split.facts,
+            scores: &taken.scores,
+            explanations: &taken.explanations,
+            threshold,
+            seed: SEED,
+        };
+        let report = report(evaluated);
+        let source = source.clone();
+        evaluations.push(Evaluation {
+            model: number,
+            split: place,
+            threshold_source: source,
+            report,
+            failures: taken.failures,
+        });
+    }
+    // Sessions take memory that the next model may need.
+    model.analyzers.clear();
+    say_pace(&model.name, scoring, explaining, output);
+    Ok(evaluations)
+}
+
+fn threshold(
+    number: usize,
+    model: &Model,
+    splits: &[Split],
+    options: &Options,
+    store: &Store,
+) -> Result<(f64, ThresholdSource), Failure> {
+    let Some((place, split)) = splits.iter().enumerate().find(|(_, split)| split.role == Role::Threshold)
+    else {
+        let source =
+            if options.threshold.is_some() { ThresholdSource::Given } else { ThresholdSource::Detector };
+        return Ok((model.threshold, source));
+    };
+    let judged = |threshold: f64| -> Vec<Judged> {
+        let judge = |facts: &crate::evaluation::Facts| {
+            let score = store.score((number, place), facts.index)?.as_ref().ok()?;
+            let probability = score.probability;
+            let known = facts.label != Label::Unsure;
+            known.then(|| Judged {
+                probability,
+                flagged: probability > threshold,
+                vulnerable: facts.is_vulnerable(),
+            })
+        };
+        split.facts.iter().filter_map(judge).collect()
+    };
+    let best = functions::best_threshold(&judged(0.0)).ok_or_else(|| {
+        Failure::new(format!(
+            "{}: no threshold can be tuned on it: no vulnerable function was scored",
+            shown(&split.path)
+        ))
+    })?;
+    let f1 = functions::f1(&judged(best)).unwrap_or(0.0);
+    Ok((best, ThresholdSource::Tuned { split: split.name.clone(), f1 }))
+}
+
+fn say_pace(model: &str, scoring: Pace, explaining: Pace, output: &mut Output) {
+    let said = |pace: Pace, what: &str| {
+        format!(
+            "{} {what} in {:.1} s ({:.1} a second)",
+            pace.done,
+            pace.time.as_secs_f64(),
+            pace.per_second()
+        )
+    };
+    output.note(&format!(
+        "{model}: {}, {}",
+        said(scoring, "functions scored"),
+        said(explaining, "explanations")
+    ));
+}
+
+/// All reports to the folder, one of them to standard output.
+fn write(outcome: &Outcome, command: &Eval, output: &mut Output) -> Result<(), Failure> {
+    let sections = tables::sections(outcome);
+    let markdown = markdown::render(&sections);
+    let as_json = format!("{:#}\n", json::render(outcome));
+    let html = html::render(&sections);
+    if let Some(folder) = &command.out {
+        write_whole(&folder.join("report.json"), as_json.as_bytes())?;
+        write_whole(&folder.join("report.md"), markdown.as_bytes())?;
+        write_whole(&folder.join("report.html"), html.as_bytes())?;
+    }
+    let text = match command.format {
+        EvalFormat::Markdown => markdown,
+        EvalFormat::Json => escape::json(&as_json),
+        EvalFormat::Html => html,
+    };
+    output.line(text.trim_end())
+}
+
+/// Over the names and bytes of all files of a folder, those of folders in it left out.
+fn folder_sha256(folder: &Path) -> Result<String, Failure> {
+    let unreadable =
+        |error: std::io::Error| Failure::new(format!("{}: cannot be read: {error}", shown(folder)));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        // What a reader of the model card changes changes no result.
+        let is_card = path.extension().is_some_and(|extension| extension == "md");
+        if path.is_file() && !is_card {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut hasher = Sha256::new();
+    for path in files {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        hasher.update(format!("{name}\0{}\n", file_sha256(&path)?));
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
