@@ -14,6 +14,9 @@ mod lex;
 mod scan;
 mod tree;
 
+/// A definition of this length is read with the grammar in a few milliseconds.
+const QUICK_BYTES: usize = 64 << 10;
+
 /// The grammar a document is parsed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {
@@ -204,15 +207,30 @@ impl SyntaxTree {
     ///
     /// Of two functions that meet at `offset` it is the one that starts there.
     pub fn function_at(&self, text: &str, offset: usize) -> Result<Function, NoFunction> {
-        let started = self.definitions.partition_point(|placed| placed.function.span.start <= offset);
-        let around = self.definitions[..started].last().filter(|placed| placed.function.span.touches(offset));
-        let functions = around.map(|placed| placed.functions(text, self.language)).unwrap_or_default();
+        let functions =
+            self.around(offset).map(|placed| placed.functions(text, self.language)).unwrap_or_default();
         let innermost = functions
             .into_iter()
             .rev()
             .find(|function| function.span.start <= offset && function.span.touches(offset));
         let none = || if self.definitions.is_empty() { NoFunction::Empty } else { NoFunction::Outside };
         innermost.ok_or_else(none)
+    }
+}
+
+impl SyntaxTree {
+    /// Whether [`function_at`](Self::function_at) takes milliseconds at most: the definition there is short, or has
+    /// been read.
+    pub fn is_quick_at(&self, offset: usize) -> bool {
+        let around = self.around(offset);
+        around.is_none_or(|placed| {
+            placed.function.span.len() <= QUICK_BYTES || placed.part.inside.get().is_some()
+        })
+    }
+
+    fn around(&self, offset: usize) -> Option<&Placed> {
+        let started = self.definitions.partition_point(|placed| placed.function.span.start <= offset);
+        self.definitions[..started].last().filter(|placed| placed.function.span.touches(offset))
     }
 }
 
@@ -252,6 +270,16 @@ impl Part {
 }
 
 impl Edit {
+    /// This edit and then another as one, which covers both.
+    pub fn then(self, next: Edit) -> Edit {
+        let covered = self.new_end.max(next.old_end);
+        Edit {
+            start: self.start.min(next.start),
+            old_end: covered - self.new_end + self.old_end,
+            new_end: covered - next.old_end + next.new_end,
+        }
+    }
+
     fn turns(self, old: &str, new: &str) -> bool {
         let (old, new) = (old.as_bytes(), new.as_bytes());
         self.start <= self.old_end

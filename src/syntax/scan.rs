@@ -284,7 +284,8 @@ impl<'a> Scanner<'a> {
         while let Some(Scope { parent, named }) =
             self.scopes.get(at).filter(|_| around.len() < MOST_SCOPES_NAMED)
         {
-            if !named.path.is_empty() && !(is_friend && named.class.is_some()) {
+            let is_left_out = named.path.is_empty() || is_friend && named.class.is_some();
+            if !is_left_out {
                 around.push(named.path.as_str());
             }
             if at == *parent {
