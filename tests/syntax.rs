@@ -703,6 +703,20 @@ fn a_function_of_five_thousand_lines() {
 }
 
 #[test]
+fn texts_of_any_size_have_their_functions() {
+    let piece =
+        "struct s {\n  int m() { struct l { int n() { return 0; } }; return 1; }\n};\nint f() { int = ; }\n";
+    let text = piece.repeat(9 * (1 << 20) / piece.len());
+    let tree = SyntaxTree::parse(&text, Language::Cpp);
+    let functions = tree.functions(&text);
+    assert_eq!(functions.len(), 3 * (9 * (1 << 20) / piece.len()));
+    assert_eq!(functions[1].name, "l::n");
+    assert!(!functions.iter().any(|function| function.parse_errors), "too long to read all of it");
+    assert!(tree.function_at(&text, piece.find("int =").unwrap()).unwrap().parse_errors);
+    assert_eq!(tree.function_at(&text, piece.find("return 0").unwrap()).unwrap().name, "l::n");
+}
+
+#[test]
 fn a_function_answers_to_its_name_with_less_of_its_scope() {
     let text = "namespace n { template <class T> struct S { void f() {} }; }\ntemplate <> bool n::S<a<b>>::operator<(int x) { }";
     let functions = SyntaxTree::parse(text, Language::Cpp).functions(text);
