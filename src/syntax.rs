@@ -1,20 +1,27 @@
 //! The functions of a C or C++ file. The only user of tree-sitter.
 //!
-//! Two readers look at each text. [`scan`] finds definitions between declarations by their shape and has the last
-//! word on them, because it is not confused by macros and conditionals; [`tree`], the grammar's tree, adds what lies
-//! inside function bodies (GNU nested functions, methods of local classes) and what the scan did not recognise, and
-//! wins where it read the whole file without an error. It also says where the grammar had to recover.
+//! [`scan`] finds definitions by their shape, in one pass over the tokens: between declarations, and in the classes
+//! inside functions. It is not confused by macros and conditionals, as a grammar is. [`tree`] reads each definition's
+//! text on its own with the grammar, when it is asked for: whether that had to recover, and GNU C's functions in
+//! functions. After an edit inside a body that moves no brace and no directive, nothing but that body is read again.
 
 use crate::text::ByteSpan;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 mod header;
+mod incremental;
 mod lex;
 mod scan;
 mod statements;
 mod tree;
 
 pub use statements::{Statements, statements};
+
+/// A definition of this length is read with the grammar in a few milliseconds.
+const QUICK_BYTES: usize = 64 << 10;
+
+/// Of a longer text a list of all functions goes without what the grammar knows of them.
+const LONGEST_READ: usize = 8 << 20;
 
 /// The grammar a document is parsed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +80,7 @@ impl FunctionKind {
 /// A function definition of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// As written, with its scope where the definition writes one (`Foo::bar`).
+    /// With all its scopes, those that the definition writes (`Foo::bar`) and those around it: `space::Foo::bar`.
     pub name: String,
     pub kind: FunctionKind,
     /// The untouched text of the definition, from its first specifier (template header included) to the closing brace,
@@ -82,6 +89,41 @@ pub struct Function {
     pub name_span: ByteSpan,
     /// Whether the parser had to recover inside the function, or its end is missing.
     pub parse_errors: bool,
+}
+
+impl Function {
+    /// Whether a user who writes `name` may mean this function: by its whole name, or its last parts (`Foo::bar` and
+    /// `bar` for `space::Foo<T>::bar`), template arguments of scopes written or not.
+    pub fn is_named(&self, name: &str) -> bool {
+        let ends_with_it =
+            |own: &str| own.strip_suffix(name).is_some_and(|scope| scope.is_empty() || scope.ends_with("::"));
+        !name.is_empty() && (ends_with_it(&self.name) || ends_with_it(&without_arguments(&self.name)))
+    }
+
+    fn shifted(mut self, by: usize) -> Function {
+        for span in [&mut self.span, &mut self.name_span] {
+            *span = ByteSpan::new(span.start + by, span.end + by);
+        }
+        self
+    }
+}
+
+/// A name without the template arguments of its scopes.
+fn without_arguments(name: &str) -> String {
+    // `<` is part of an operator's name.
+    let scopes = name.find("operator").unwrap_or(name.len());
+    let scopes = name[..scopes].rfind("::").map_or(0, |end| end + 2);
+    let mut depth = 0usize;
+    let mut short = String::new();
+    for character in name[..scopes].chars() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => short.push(character),
+            _ => {}
+        }
+    }
+    short + &name[scopes..]
 }
 
 /// A change of a text: the bytes `start..old_end` of the old text became `start..new_end` of the new one.
@@ -102,63 +144,166 @@ pub enum NoFunction {
 }
 
 /// A parsed document. Cheap to clone.
+///
+/// The methods that take the text expect the one that was parsed.
 #[derive(Clone, Debug)]
 pub struct SyntaxTree {
     language: Language,
-    /// `None` where the text is too long for the grammar or the parser gave up; the scan does without.
-    tree: Option<tree_sitter::Tree>,
+    /// In the order of their start; none overlaps another.
+    definitions: Arc<[Placed]>,
+}
+
+/// A definition between declarations, and where it stands.
+#[derive(Clone, Debug)]
+struct Placed {
+    function: Function,
+    part: Arc<Part>,
+}
+
+/// What depends on a definition's own text alone; offsets count from its start.
+#[derive(Debug)]
+struct Part {
+    body_start: usize,
+    /// The innermost class around it, empty for one without a name.
+    class: Option<String>,
+    /// Whether handlers may follow the body, as part of the definition.
+    has_handlers: bool,
+    inside: OnceLock<Inside>,
+}
+
+/// What the text of a definition holds.
+#[derive(Debug)]
+struct Inside {
+    has_errors: bool,
     /// In the order of their start, an enclosing function before those inside it.
-    functions: Arc<[Function]>,
+    functions: Vec<Function>,
 }
 
 impl SyntaxTree {
     pub fn parse(text: &str, language: Language) -> SyntaxTree {
-        SyntaxTree::with_tree(text, language, tree::parse(text, language, None))
+        let definitions = scan::definitions(text, language);
+        SyntaxTree { language, definitions: definitions.into_iter().map(Placed::new).collect() }
     }
 
     pub fn language(&self) -> Language {
         self.language
     }
 
-    /// The tree after the text changed; re-parses only what the edit touched. `old` and `new` are the whole texts.
+    /// The tree after the text changed. `old` and `new` are the whole texts.
     ///
-    /// The functions are those that [`parse`](Self::parse) finds. Where the new text has syntax errors the tree
-    /// depends on what it was before the edit, so up to a size such a text is parsed afresh. An edit that does not
-    /// turn `old` into `new` means a fresh parse too.
+    /// The functions are those that [`parse`](Self::parse) finds; what is known about those outside the edit is kept.
+    /// An edit that does not turn `old` into `new` means a fresh parse.
     pub fn edited(&self, old: &str, new: &str, edit: Edit) -> SyntaxTree {
-        let tree = match &self.tree {
-            Some(tree) if edit.turns(old, new) => tree::edited(tree, old, new, edit, self.language),
-            _ => tree::parse(new, self.language, None),
-        };
-        SyntaxTree::with_tree(new, self.language, tree)
+        if !edit.turns(old, new) {
+            return SyntaxTree::parse(new, self.language);
+        }
+        let definitions = incremental::within_body(&self.definitions, old, new, edit)
+            .unwrap_or_else(|| incremental::scanned_again(&self.definitions, new, edit, self.language));
+        SyntaxTree { language: self.language, definitions }
     }
 
-    /// All functions in the order of their start.
-    pub fn functions(&self, _text: &str) -> Vec<Function> {
-        self.functions.to_vec()
+    /// All functions in the order of their start, an enclosing function before those inside it.
+    ///
+    /// The first call reads every function with the grammar, which takes some 200 ms a megabyte. In texts above 8 MiB
+    /// it does not: no errors are reported there, and no GNU C functions in functions.
+    pub fn functions(&self, text: &str) -> Vec<Function> {
+        let may_read = text.len() <= LONGEST_READ;
+        self.definitions.iter().flat_map(|placed| placed.functions(text, self.language, may_read)).collect()
     }
 
     /// The innermost function whose span touches `offset`; a lambda belongs to its enclosing function.
     ///
     /// Of two functions that meet at `offset` it is the one that starts there.
-    pub fn function_at(&self, _text: &str, offset: usize) -> Result<Function, NoFunction> {
-        let started = self.functions.partition_point(|function| function.span.start <= offset);
-        let innermost = self.functions[..started].iter().rev().find(|function| function.span.touches(offset));
-        let none = || if self.functions.is_empty() { NoFunction::Empty } else { NoFunction::Outside };
-        innermost.cloned().ok_or_else(none)
+    pub fn function_at(&self, text: &str, offset: usize) -> Result<Function, NoFunction> {
+        let functions =
+            self.around(offset).map(|placed| placed.functions(text, self.language, true)).unwrap_or_default();
+        let innermost = functions
+            .into_iter()
+            .rev()
+            .find(|function| function.span.start <= offset && function.span.touches(offset));
+        let none = || if self.definitions.is_empty() { NoFunction::Empty } else { NoFunction::Outside };
+        innermost.ok_or_else(none)
+    }
+}
+
+impl SyntaxTree {
+    /// Whether [`function_at`](Self::function_at) takes milliseconds at most: the definition there is short, or has
+    /// been read.
+    pub fn is_quick_at(&self, offset: usize) -> bool {
+        let around = self.around(offset);
+        around.is_none_or(|placed| {
+            placed.function.span.len() <= QUICK_BYTES || placed.part.inside.get().is_some()
+        })
     }
 
-    fn with_tree(text: &str, language: Language, tree: Option<tree_sitter::Tree>) -> SyntaxTree {
-        let scanned = scan::definitions(text, language);
-        let functions = match &tree {
-            Some(tree) => tree::complete(tree, text, scanned),
-            None => in_order(scanned),
+    fn around(&self, offset: usize) -> Option<&Placed> {
+        let started = self.definitions.partition_point(|placed| placed.function.span.start <= offset);
+        self.definitions[..started].last().filter(|placed| placed.function.span.touches(offset))
+    }
+}
+
+impl Placed {
+    fn new(definition: scan::Definition) -> Placed {
+        let scan::Definition { function, body_start, class, has_handlers } = definition;
+        let body_start = body_start.saturating_sub(function.span.start);
+        let part = Part { body_start, class, has_handlers, inside: OnceLock::new() };
+        Placed { function, part: Arc::new(part) }
+    }
+
+    /// The function and those inside it.
+    fn functions(&self, text: &str, language: Language, may_read: bool) -> Vec<Function> {
+        let start = self.function.span.start;
+        let own_text = self.function.span.of(text).unwrap_or("");
+        let unread;
+        let inside = match self.part.inside.get() {
+            None if !may_read => {
+                unread = self.part.without_grammar(own_text, language);
+                &unread
+            }
+            _ => self.part.inside.get_or_init(|| self.part.read(own_text, language)),
         };
-        SyntaxTree { language, tree, functions: functions.into() }
+        let mut function = self.function.clone();
+        function.parse_errors |= inside.has_errors;
+        std::iter::once(function)
+            .chain(inside.functions.iter().map(|inner| inner.clone().shifted(start)))
+            .collect()
+    }
+}
+
+impl Part {
+    fn read(&self, text: &str, language: Language) -> Inside {
+        let reading = tree::read(text, self.body_start, language, self.class.as_deref());
+        let mut inside = self.without_grammar(text, language);
+        inside.functions.extend(reading.nested);
+        inside.functions.sort_by_key(|function| (function.span.start, std::cmp::Reverse(function.span.end)));
+        inside.has_errors = reading.has_errors;
+        inside
+    }
+
+    fn without_grammar(&self, text: &str, language: Language) -> Inside {
+        let functions = match language {
+            Language::C => Vec::new(),
+            Language::Cpp => {
+                let mut local = scan::local_definitions(text, ByteSpan::new(self.body_start, text.len()));
+                local.sort_by_key(|function| (function.span.start, std::cmp::Reverse(function.span.end)));
+                local
+            }
+        };
+        Inside { has_errors: false, functions }
     }
 }
 
 impl Edit {
+    /// This edit and then another as one, which covers both.
+    pub fn then(self, next: Edit) -> Edit {
+        let covered = self.new_end.max(next.old_end);
+        Edit {
+            start: self.start.min(next.start),
+            old_end: covered - self.new_end + self.old_end,
+            new_end: covered - next.old_end + next.new_end,
+        }
+    }
+
     fn turns(self, old: &str, new: &str) -> bool {
         let (old, new) = (old.as_bytes(), new.as_bytes());
         self.start <= self.old_end
@@ -166,10 +311,4 @@ impl Edit {
             && old.get(..self.start).is_some_and(|start| new.get(..self.start) == Some(start))
             && old.get(self.old_end..).is_some_and(|end| new.get(self.new_end..) == Some(end))
     }
-}
-
-fn in_order(mut functions: Vec<Function>) -> Vec<Function> {
-    functions.sort_by_key(|function| (function.span.start, std::cmp::Reverse(function.span.end)));
-    functions.dedup_by_key(|function| function.span);
-    functions
 }

@@ -65,16 +65,31 @@ struct LineEnd {
 
 impl LineIndex {
     pub fn new(text: &str) -> Self {
-        let bytes = text.as_bytes();
         let mut lines = Vec::new();
-        let mut at = 0;
-        while let Some(content_end) = find_line_break(bytes, at) {
-            let crlf = bytes[content_end] == b'\r' && bytes.get(content_end + 1) == Some(&b'\n');
-            at = content_end + if crlf { 2 } else { 1 };
-            lines.push(LineEnd { content_end, next_start: at });
-        }
-        lines.push(LineEnd { content_end: bytes.len(), next_start: bytes.len() });
+        add_line_ends(text.as_bytes(), 0, text.len(), &mut lines);
+        lines.push(LineEnd { content_end: text.len(), next_start: text.len() });
         Self { lines }
+    }
+
+    /// Follows a change of the text, whose bytes `start..old_end` became `start..new_end` of the text given. Looks at
+    /// the changed lines only. Offsets that no such change has give an index for some text, never a panic.
+    pub fn update(&mut self, text: &str, start: usize, old_end: usize, new_end: usize) {
+        // The byte before the change may be a CR that an inserted LF joins.
+        let first = self.line_at(start.saturating_sub(1));
+        let last = self.line_at(old_end).max(first);
+        let from = if first == 0 { 0 } else { self.lines[first - 1].next_start };
+        let moved = |offset: usize| offset.saturating_sub(old_end).saturating_add(new_end);
+        let is_end = last + 1 == self.lines.len();
+        let to = if is_end { text.len() } else { moved(self.lines[last].next_start).min(text.len()) };
+        let mut changed = Vec::new();
+        add_line_ends(text.as_bytes(), from, to, &mut changed);
+        if is_end {
+            changed.push(LineEnd { content_end: text.len(), next_start: text.len() });
+        }
+        for line in &mut self.lines[last + 1..] {
+            *line = LineEnd { content_end: moved(line.content_end), next_start: moved(line.next_start) };
+        }
+        self.lines.splice(first..=last, changed);
     }
 
     /// Number of lines; at least 1 (the empty text has one empty line).
@@ -152,6 +167,19 @@ impl PositionEncoding {
             left -= width;
         }
         text.len()
+    }
+}
+
+/// The ends of the lines that end in `from..to`.
+fn add_line_ends(bytes: &[u8], from: usize, to: usize, lines: &mut Vec<LineEnd>) {
+    let mut at = from;
+    while at < to
+        && let Some(content_end) = find_line_break(bytes, at)
+        && content_end < to
+    {
+        let crlf = bytes[content_end] == b'\r' && bytes.get(content_end + 1) == Some(&b'\n');
+        at = content_end + if crlf { 2 } else { 1 };
+        lines.push(LineEnd { content_end, next_start: at });
     }
 }
 
@@ -373,6 +401,18 @@ mod tests {
                 let position = Position { line, character };
                 prop_assert_eq!(index.offset(&text, position, encoding), naive_offset(&text, position, encoding));
             }
+        }
+
+        #[test]
+        fn an_update_gives_a_fresh_index(text in texts(), inserted in texts(), a in 0usize..200, b in 0usize..200) {
+            let (a, b) = (a % (text.len() + 1), b % (text.len() + 1));
+            let start = text.floor_char_boundary(a.min(b));
+            let old_end = text.ceil_char_boundary(a.max(b));
+            let mut new = text.clone();
+            new.replace_range(start..old_end, &inserted);
+            let mut index = LineIndex::new(&text);
+            index.update(&new, start, old_end, start + inserted.len());
+            prop_assert_eq!(index, LineIndex::new(&new));
         }
 
         #[test]

@@ -17,6 +17,7 @@ fn found(text: &str, language: Language) -> String {
         assert!(
             function.kind == FunctionKind::Macro
                 || name.starts_with(function.name.split([' ', '(']).next().unwrap())
+                || function.name.contains(&format!("::{}", name.split([' ', '(', ':']).next().unwrap()))
         );
     }
     out
@@ -185,12 +186,12 @@ fn scopes_are_looked_into() {
         Language::Cpp,
         text,
         &[
-            "constructor Foo | explicit Foo(int x) : x_{x} {}",
-            "destructor ~Foo | ~Foo() {}",
-            "method f | int f() { return 1; }",
-            "operator operator< | friend bool operator<(Foo a, Foo b) { return false; }",
-            "method g | void g() {}",
-            "function c | int c(void) { return 0; }",
+            "constructor a::b::Foo::Foo | explicit Foo(int x) : x_{x} {}",
+            "destructor a::b::Foo::~Foo | ~Foo() {}",
+            "method a::b::Foo::f | int f() { return 1; }",
+            "operator a::b::operator< | friend bool operator<(Foo a, Foo b) { return false; }",
+            "method a::b::Foo::Inner::g | void g() {}",
+            "function a::b::c | int c(void) { return 0; }",
             "function outside | int outside() { }",
         ],
     );
@@ -243,7 +244,11 @@ fn lambdas_belong_to_their_function_and_nested_functions_are_innermost() {
     check(
         Language::Cpp,
         local,
-        &[&format!("function f | {local}"), "method g | int g() { return 1; }", "constructor L | L() {}"],
+        &[
+            &format!("function f | {local}"),
+            "method L::g | int g() { return 1; }",
+            "constructor L::L | L() {}",
+        ],
     );
     let tree = SyntaxTree::parse(nested, Language::C);
     assert_eq!(tree.function_at(nested, nested.find("return b").unwrap()).unwrap().name, "g");
@@ -303,6 +308,10 @@ fn conditionals() {
     );
 }
 
+fn has_errors(text: &str) -> bool {
+    SyntaxTree::parse(text, Language::C).functions(text)[0].parse_errors
+}
+
 #[test]
 fn broken_text_keeps_its_other_functions() {
     let broken = "int f(void)\n{\n  if (x) {\n  return 0;\n}\n\nint g(void)\n{\n  return 1;\n}\n";
@@ -327,9 +336,9 @@ fn broken_text_keeps_its_other_functions() {
         "int f(void) {\n  if (a) {\n    b();\n  }\n // end\n",
         &["function f | int f(void) {⏎  if (a) {⏎    b();⏎  }"],
     );
-    assert!(SyntaxTree::parse("int f(void) {", Language::C).functions("")[0].parse_errors);
-    assert!(SyntaxTree::parse("int f(void) { int = ; }", Language::C).functions("")[0].parse_errors);
-    assert!(!SyntaxTree::parse("int f(void) { int a; }", Language::C).functions("")[0].parse_errors);
+    assert!(has_errors("int f(void) {"));
+    assert!(has_errors("int f(void) { int = ; }"));
+    assert!(!has_errors("int f(void) { int a; }"));
 }
 
 #[test]
@@ -543,4 +552,210 @@ fn random_bytes() {
         let tree = SyntaxTree::parse(&text, Language::Cpp);
         assert!(tree.functions(&text).iter().all(|function| function.span.of(&text).is_some()));
     }
+}
+
+#[test]
+fn macros_that_stand_on_their_own_before_something_else() {
+    for (text, expected) in [
+        (
+            "WARNINGS_PUSH_(42)\nnamespace n {\nint f() { return 1; }\n}",
+            "function n::f | int f() { return 1; }",
+        ),
+        (
+            "WARNINGS_PUSH_(42 \\\n)\n// A class.\nclass API C {\n  void f() {}\n};",
+            "method C::f | void f() {}",
+        ),
+        (
+            "REGISTER(a)\nREGISTER(b)\nstruct s {\n  s() : x(0) {\n  }\n};",
+            "constructor s::s | s() : x(0) {⏎  }",
+        ),
+        ("HEADER_ID(x_h, \"$Id$\")\nextern \"C\" {\nint f(void) { }\n}", "function f | int f(void) { }"),
+        ("LIST_OF(x)\ntypedef enum {\n  A\n} e;\nint f(void) { }", "function f | int f(void) { }"),
+        (
+            "LIST_OF(x)\n\n/* A list. */\nstatic const int l[] = { 1 };\nint f(void) { }",
+            "function f | int f(void) { }",
+        ),
+        ("typedef enum WITH_TYPE(uint8_t)\n{\n  A\n} e;\nint f(void) { }", "function f | int f(void) { }"),
+        ("typedef struct HINT(packed) {\n  int a;\n} s;\nint f(void) { }", "function f | int f(void) { }"),
+        ("struct HINT(packed) {\n  int a;\n};\nint f(void) { }", "function f | int f(void) { }"),
+        ("class LOCKABLE(\"mutex\") M {\n  void f() {}\n};", "method M::f | void f() {}"),
+        ("class M LOCKABLE(\"mutex\") {\n  void f() {}\n};", "method M::f | void f() {}"),
+        ("PACKED (\ntypedef struct {\n  int a;\n}) s;\nint f(void) { }", "function f | int f(void) { }"),
+        (
+            "FUNCTIONS_of(A)\nMORE_FUNCTIONS_of(A)\nA *make(int n) { }",
+            "function make | FUNCTIONS_of(A)⏎MORE_FUNCTIONS_of(A)⏎A *make(int n) { }",
+        ),
+        ("FUNCTIONS_of(A)\nMORE_FUNCTIONS_of(A)\n\nA *make(int n) { }", "function make | A *make(int n) { }"),
+        ("BEGIN_API\n\nint f(void) { }", "function f | int f(void) { }"),
+        ("REGISTER(\"x\", y)\n\nTEST_OF(z) { }", "macro z | TEST_OF(z) { }"),
+        (
+            "externs(, a)\nfuncs(INLINE, , a)\n\nINLINE a *\nfetch(bool b)\n{ }",
+            "function fetch | INLINE a *⏎fetch(bool b)⏎{ }",
+        ),
+    ] {
+        check(Language::Cpp, text, &[expected]);
+    }
+}
+
+#[test]
+fn labels_after_macros() {
+    check(
+        Language::Cpp,
+        "class C {\n  NO_COPIES(C)\nprivate:\n  struct P {\n    P() : x(0) {\n    }\n    ~P() {}\n  };\n};",
+        &["constructor C::P::P | P() : x(0) {⏎    }", "destructor C::P::~P | ~P() {}"],
+    );
+}
+
+#[test]
+fn macros_before_conditionals() {
+    check(
+        Language::Cpp,
+        "#ifdef A\nint a() { }\n#else\nint b() { }\n#endif\nNAMESPACE_BEGIN\n#ifdef A\nint c() { }\n#else\nint d() { }\n#endif\n\
+         NAMESPACE_BEGIN\n#ifndef A\nint e() { }\n#endif",
+        &[
+            "function a | int a() { }",
+            "function b | int b() { }",
+            "function c | int c() { }",
+            "function d | int d() { }",
+            "function e | int e() { }",
+        ],
+    );
+}
+
+#[test]
+fn braces_inside_headers() {
+    for (text, expected) in [
+        ("A::A(B b) : C([&](int d) {\n  return d;\n}) {\n  e();\n}", "constructor A::A"),
+        (
+            "A::A(B b) noexcept(noexcept(typename P::f{}(b))) : c_(typename P::f{}(b)) {\n}",
+            "constructor A::A",
+        ),
+        ("bool A::f() noexcept(noexcept(P{}(x_))) {\n}", "method A::f"),
+        ("auto f(T t) -> g<h{}, T> {\n  return t;\n}", "function f"),
+        ("void f(C c = C{1, 2}, D d = D{}) {\n}", "function f"),
+    ] {
+        let whole = format!("{expected} | {}", text.replace('\n', "⏎"));
+        check(Language::Cpp, text, &[&whole]);
+    }
+    check(Language::Cpp, "auto f(T t) -> g<h{}, T>;\ni(T t) -> i<decltype(j(T{}))>;", &[]);
+    check(Language::Cpp, "INSTANTIATE(a, b, Values(1), [](const P &p) {\n  return p;\n});", &[]);
+    check(
+        Language::C,
+        "int f(int a {\n}\nint g(void) { }",
+        &["function f | int f(int a {⏎}", "function g | int g(void) { }"],
+    );
+}
+
+#[test]
+fn operators_in_template_arguments() {
+    check(
+        Language::Cpp,
+        "template <class R>\nstruct s<R, if_t<both<is<kind<R>::value != kind::none && a == b>, c<(d > e)>>::value>>\n    : t<R> {\n  s() {}\n};",
+        &["constructor s::s | s() {}"],
+    );
+    check(
+        Language::Cpp,
+        "template <class T, if_t<(sizeof(T) > 4) ? true : false> = 0>\nint f(T t) { }",
+        &["function f | template <class T, if_t<(sizeof(T) > 4) ? true : false> = 0>⏎int f(T t) { }"],
+    );
+}
+
+#[test]
+fn methods_of_classes_in_functions() {
+    let text = "int f() {\n  struct {\n    state s = state::a;\n    API void operator()(state t) {\n      s = t;\n    }\n  } g;\n  \
+                switch (x) {\n  default: {\n    struct h : public i<j> {\n      MAYBE int on(int k) { struct l { int m() { return 1; } }; return 2; }\n    } n = {o, 0};\n  } }\n\
+                  for (struct p *q = r; q; q = q->next) { s({1}); }\n  return 0;\n}";
+    let on = "MAYBE int on(int k) { struct l { int m() { return 1; } }; return 2; }";
+    check(
+        Language::Cpp,
+        text,
+        &[
+            &format!("function f | {}", text.replace('\n', "⏎")),
+            "operator operator() | API void operator()(state t) {⏎      s = t;⏎    }",
+            &format!("method h::on | {on}"),
+            "method l::m | int m() { return 1; }",
+        ],
+    );
+}
+
+#[test]
+fn definitions_made_by_macros_with_values() {
+    check_whole("Matcher_p(HasLength, len, \"\") { return arg == len; }", "macro HasLength");
+    check_whole("Wrapped(pp_lock, 2, 0)\n{\n}", "macro pp_lock");
+    check_whole(
+        "DEFUN (show_it,\n       show_it_cmd,\n       \"show it\",\n       \"Show\\n\")\n{\n}",
+        "macro show_it",
+    );
+}
+
+#[test]
+fn a_function_of_five_thousand_lines() {
+    let lines: String = (0..5_000)
+        .map(|line| format!("  if (a[{line}]) {{ b({line}); }} else if (c) {{ d(); }}\n"))
+        .collect();
+    let text = format!("int before(void) {{ }}\n\nint f(int *a)\n{{\n{lines}}}\nint after(void) {{ }}\n");
+    let tree = SyntaxTree::parse(&text, Language::C);
+    let function = tree.function_at(&text, text.len() / 2).unwrap();
+    assert_eq!(function.name, "f");
+    assert!(!function.parse_errors);
+    assert_eq!(text[..function.span.start].matches('\n').count(), 2);
+    assert_eq!(function.span.of(&text).unwrap().matches('\n').count(), 5_002);
+}
+
+#[test]
+fn texts_of_any_size_have_their_functions() {
+    let piece =
+        "struct s {\n  int m() { struct l { int n() { return 0; } }; return 1; }\n};\nint f() { int = ; }\n";
+    let text = piece.repeat(9 * (1 << 20) / piece.len());
+    let tree = SyntaxTree::parse(&text, Language::Cpp);
+    let functions = tree.functions(&text);
+    assert_eq!(functions.len(), 3 * (9 * (1 << 20) / piece.len()));
+    assert_eq!(functions[1].name, "l::n");
+    assert!(!functions.iter().any(|function| function.parse_errors), "too long to read all of it");
+    assert!(tree.function_at(&text, piece.find("int =").unwrap()).unwrap().parse_errors);
+    assert_eq!(tree.function_at(&text, piece.find("return 0").unwrap()).unwrap().name, "l::n");
+}
+
+#[test]
+fn a_function_answers_to_its_name_with_less_of_its_scope() {
+    let text = "namespace n { template <class T> struct S { void f() {} }; }\ntemplate <> bool n::S<a<b>>::operator<(int x) { }";
+    let functions = SyntaxTree::parse(text, Language::Cpp).functions(text);
+    let [method, operator] = &functions[..] else { panic!("{functions:?}") };
+    for name in ["f", "S::f", "n::S::f"] {
+        assert!(method.is_named(name), "{name}");
+    }
+    for name in ["", "::f", "n::f", "S", "g", "Xn::S::f", ":f", "of"] {
+        assert!(!method.is_named(name), "{name}");
+    }
+    for name in
+        ["operator<", "S::operator<", "n::S::operator<", "S<a<b>>::operator<", "n::S<a<b>>::operator<"]
+    {
+        assert!(operator.is_named(name), "{name}");
+    }
+    assert!(!operator.is_named("operator"));
+}
+
+/// The grammars' versions are part of what is shown: an upgrade has to be a decision.
+#[test]
+fn the_grammars_read_a_fixed_function_as_ever() {
+    let text = "/* before */\nstatic int parse(const char *text, struct range *out)\n{\n  int nested(int a) { return a; }\n\n  \
+                if (!text || !*text)\n    return -1;\n  for (out->end = 0; text[out->end]; out->end++) {\n    switch (text[out->end]) {\n    \
+                case ' ': continue;\n    default: break;\n    }\n  }\n  return nested(out->end);\n}\nint broken(void) { int = 1; }\n";
+    let functions: Vec<_> = SyntaxTree::parse(text, Language::C)
+        .functions(text)
+        .into_iter()
+        .map(|function| {
+            let line = |offset: usize| text[..offset].matches('\n').count();
+            let (start, end) = (function.span.start, function.span.end);
+            (function.name, start, end, line(start), line(end), function.parse_errors)
+        })
+        .collect();
+    assert_eq!(
+        functions,
+        [
+            ("parse".to_owned(), 13, 305, 1, 14, false),
+            ("nested".to_owned(), 71, 102, 3, 3, false),
+            ("broken".to_owned(), 306, 335, 15, 15, true),
+        ]
+    );
 }

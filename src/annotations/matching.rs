@@ -196,7 +196,9 @@ impl<'r> Finder<'r, '_> {
         let Some(wanted) = record.function.as_deref() else { return false };
         let last = |name: &str| name.rsplit("::").next().unwrap_or_default().to_string();
         let one_is_plain = !name.contains("::") || !wanted.contains("::");
-        name == wanted || (one_is_plain && last(name) == last(wanted))
+        // A data set may leave out the namespaces around a class.
+        let is_tail = name.strip_suffix(wanted).is_some_and(|scopes| scopes.ends_with("::"));
+        name == wanted || is_tail || (one_is_plain && last(name) == last(wanted))
     }
 
     /// Whether the same annotator says something of the very text of the function.

@@ -122,12 +122,12 @@ impl Document {
             .map_err(|reason| Failure::new(format!("{}:{line}: {reason}", self.shown())))
     }
 
-    /// Every function with this name; `bar` also means `Foo::bar`.
+    /// Every function with this name; `bar` also means `Foo::bar`, and that also `space::Foo::bar`.
     pub(super) fn functions_named(&self, name: &str) -> Result<Vec<Function>, Failure> {
         let all = self.functions();
         let exact: Vec<Function> = all.iter().filter(|function| function.name == name).cloned().collect();
         let found = if exact.is_empty() {
-            all.iter().filter(|function| function.name.rsplit("::").next() == Some(name)).cloned().collect()
+            all.iter().filter(|function| function.is_named(name)).cloned().collect()
         } else {
             exact
         };

@@ -8,20 +8,12 @@ use crate::text::{ByteSpan, LineIndex, PositionEncoding};
 use dashmap::{DashMap, Entry};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tower_lsp::ls_types::{Diagnostic, TextDocumentContentChangeEvent, TextDocumentItem, Uri};
 
 /// A text up to this size is parsed when it changes; a larger one when somebody needs its functions.
-const EAGER_BYTES: usize = 256 * 1024;
-/// With more changes at once than this, parsing afresh is cheaper.
-const EAGER_CHANGES: usize = 16;
-
-/// A text of which parsing took longer is left to the worker until it is quick again.
-const EAGER_TIME: Duration = Duration::from_millis(30);
-/// A text up to this size is parsed quickly, whatever the clock says of a busy machine.
-const SMALL_BYTES: usize = 16 * 1024;
+const EAGER_BYTES: usize = 4 << 20;
 
 /// One version of a document.
 #[derive(Debug)]
@@ -33,8 +25,6 @@ pub(crate) struct Snapshot {
     pub(crate) lines: LineIndex,
     tree: OnceLock<SyntaxTree>,
     functions: OnceLock<Vec<LocatedFunction>>,
-    /// Whether parsing took long; before the text is parsed, whether it did for the version before.
-    slow: AtomicBool,
 }
 
 /// A function and the identity of its text.
@@ -71,7 +61,6 @@ impl Snapshot {
             text: item.text.into(),
             tree: OnceLock::new(),
             functions: OnceLock::new(),
-            slow: AtomicBool::new(false),
         };
         if snapshot.text.len() <= EAGER_BYTES {
             snapshot.tree();
@@ -81,16 +70,7 @@ impl Snapshot {
 
     /// Parses the text, where that has not been done.
     pub(crate) fn tree(&self) -> &SyntaxTree {
-        self.tree.get_or_init(|| {
-            let begun = Instant::now();
-            let tree = SyntaxTree::parse(&self.text, self.language);
-            self.slow.store(is_slow(&self.text, begun), Ordering::Relaxed);
-            tree
-        })
-    }
-
-    fn is_eager(&self) -> bool {
-        self.text.len() <= EAGER_BYTES && !self.slow.load(Ordering::Relaxed)
+        self.tree.get_or_init(|| SyntaxTree::parse(&self.text, self.language))
     }
 
     /// All functions; may parse a large text, so not for handlers.
@@ -108,7 +88,11 @@ impl Snapshot {
 
     /// The function at an offset, where finding it is quick; `None` where a text that takes long is not parsed yet.
     pub(crate) fn function_at_now(&self, offset: usize) -> Option<Result<LocatedFunction, NoFunction>> {
-        (self.tree.get().is_some() || self.is_eager()).then(|| self.function_at(offset))
+        let is_quick = match self.tree.get() {
+            Some(tree) => tree.is_quick_at(offset),
+            None => self.text.len() <= EAGER_BYTES && self.tree().is_quick_at(offset),
+        };
+        is_quick.then(|| self.function_at(offset))
     }
 
     fn located(&self, function: Function) -> LocatedFunction {
@@ -123,29 +107,27 @@ impl Snapshot {
         changes: Vec<TextDocumentContentChangeEvent>,
         encoding: PositionEncoding,
     ) -> (Snapshot, Vec<Edit>) {
-        let mut text = Arc::clone(&self.text);
+        let mut text = String::from(&*self.text);
         let mut lines = self.lines.clone();
-        let mut slow = self.slow.load(Ordering::Relaxed);
-        let mut tree = self.tree.get().filter(|_| changes.len() <= EAGER_CHANGES && !slow).cloned();
         let mut edits = Vec::with_capacity(changes.len());
         for change in changes {
-            let (edit, new_text) = match change.range {
+            let edit = match change.range {
                 Some(range) => {
                     let a = lines.offset(&text, from_proto::position(range.start), encoding);
                     let b = lines.offset(&text, from_proto::position(range.end), encoding);
-                    splice(&text, a.min(b), a.max(b), &change.text)
+                    replace(&mut text, a.min(b), a.max(b), &change.text)
                 }
-                None => replace_all(&text, change.text),
+                None => replace_all(&mut text, change.text),
             };
-            let begun = Instant::now();
-            tree = tree
-                .filter(|_| new_text.len() <= EAGER_BYTES && !slow)
-                .map(|tree| tree.edited(&text, &new_text, edit));
-            slow |= is_slow(&new_text, begun);
-            lines = LineIndex::new(&new_text);
-            text = new_text.into();
+            lines.update(&text, edit.start, edit.old_end, edit.new_end);
             edits.push(edit);
         }
+        let tree = self.tree.get().filter(|_| text.len() <= EAGER_BYTES);
+        let tree = match edits.iter().copied().reduce(Edit::then) {
+            Some(all) => tree.map(|tree| tree.edited(&self.text, &text, all)),
+            None => tree.cloned(),
+        };
+        let text = text.into();
         let snapshot = Snapshot {
             uri: self.uri.clone(),
             version,
@@ -154,26 +136,20 @@ impl Snapshot {
             lines,
             tree: tree.map_or_else(OnceLock::new, OnceLock::from),
             functions: OnceLock::new(),
-            slow: AtomicBool::new(slow),
         };
         (snapshot, edits)
     }
 }
 
-fn is_slow(text: &str, begun: Instant) -> bool {
-    text.len() > SMALL_BYTES && begun.elapsed() > EAGER_TIME
+fn replace(text: &mut String, start: usize, old_end: usize, inserted: &str) -> Edit {
+    text.replace_range(start..old_end, inserted);
+    Edit { start, old_end, new_end: start + inserted.len() }
 }
 
-fn splice(text: &str, start: usize, old_end: usize, inserted: &str) -> (Edit, String) {
-    let mut new_text = String::with_capacity(text.len() + inserted.len());
-    new_text.push_str(text.get(..start).unwrap_or_default());
-    new_text.push_str(inserted);
-    new_text.push_str(text.get(old_end..).unwrap_or_default());
-    (Edit { start, old_end, new_end: start + inserted.len() }, new_text)
-}
-
-/// A new full text as the smallest edit, so that functions outside it keep their findings and the tree its nodes.
-fn replace_all(old: &str, new: String) -> (Edit, String) {
+/// A new full text as the smallest edit, so that functions outside it keep their findings.
+fn replace_all(text: &mut String, new: String) -> Edit {
+    let old = std::mem::replace(text, new);
+    let new = text.as_str();
     let mut start = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     while !(old.is_char_boundary(start) && new.is_char_boundary(start)) {
         start -= 1;
@@ -183,7 +159,7 @@ fn replace_all(old: &str, new: String) -> (Edit, String) {
     while !(old.is_char_boundary(old.len() - tail) && new.is_char_boundary(new.len() - tail)) {
         tail -= 1;
     }
-    (Edit { start, old_end: old.len() - tail, new_end: new.len() - tail }, new)
+    Edit { start, old_end: old.len() - tail, new_end: new.len() - tail }
 }
 
 /// Where an offset lies after an edit; one inside the replaced text lies inside the new text.
@@ -432,10 +408,11 @@ fn cursor_after(cursor: Option<usize>, edits: &[Edit]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_full_text_becomes_the_smallest_edit() {
-        let edit = |old: &str, new: &str| replace_all(old, new.to_string()).0;
+        let edit = |old: &str, new: &str| replace_all(&mut old.to_string(), new.to_string());
         assert_eq!(edit("abc", "abXc"), Edit { start: 2, old_end: 2, new_end: 3 });
         assert_eq!(edit("aaa", "aa"), Edit { start: 2, old_end: 3, new_end: 2 });
         assert_eq!(edit("same", "same"), Edit { start: 4, old_end: 4, new_end: 4 });
@@ -443,6 +420,60 @@ mod tests {
         // é and è share their first byte, and è and Ũ (C5 A8) their last.
         assert_eq!(edit("é", "è"), Edit { start: 0, old_end: 2, new_end: 2 });
         assert_eq!(edit("è", "Ũ"), Edit { start: 0, old_end: 2, new_end: 2 });
+    }
+
+    fn snapshot(text: &str) -> Snapshot {
+        let uri = "file:///w/a.c".parse().expect("a URI");
+        Snapshot::new(TextDocumentItem {
+            uri,
+            language_id: "c".to_owned(),
+            version: 1,
+            text: text.to_owned(),
+        })
+    }
+
+    fn change(line: u32, from: u32, to: u32, text: &str) -> TextDocumentContentChangeEvent {
+        let at = |character| tower_lsp::ls_types::Position { line, character };
+        let range = Some(tower_lsp::ls_types::Range { start: at(from), end: at(to) });
+        TextDocumentContentChangeEvent { range, range_length: None, text: text.to_owned() }
+    }
+
+    #[test]
+    fn changes_of_one_message_build_on_each_other() {
+        let old = snapshot("int f(void) { return 1; }\nint g(void) { }\n");
+        let changes = [
+            change(1, 4, 5, "h"),
+            change(0, 4, 5, "é\r"),
+            change(0, 5, 5, "\n"),
+            change(3, 0, 0, "int i(int a) { "),
+            TextDocumentContentChangeEvent {
+                range: None,
+                range_length: None,
+                text: "int j() { }".to_owned(),
+            },
+            change(0, 11, 11, "\nint k() { }"),
+        ];
+        for count in 0..=changes.len() {
+            let (new, edits) = old.changed(2, changes[..count].to_vec(), PositionEncoding::Utf16);
+            assert_eq!(edits.len(), count);
+            assert_eq!(new.lines, LineIndex::new(&new.text), "{:?}", new.text);
+            let fresh = SyntaxTree::parse(&new.text, Language::C);
+            assert_eq!(new.tree().functions(&new.text), fresh.functions(&new.text), "{:?}", new.text);
+        }
+    }
+
+    #[test]
+    fn five_thousand_changes_are_one_parse() {
+        let old = snapshot(&"int f(int a) { return a; } // twenty-nine\n".repeat(25_000));
+        let changes: Vec<_> = (0..5_000).map(|line| change(line * 5, 22, 23, "bc")).collect();
+        let begun = Instant::now();
+        let (new, edits) = old.changed(2, changes, PositionEncoding::Utf16);
+        let took = begun.elapsed();
+        assert_eq!(edits.len(), 5_000);
+        assert_eq!(new.text.matches("return bc;").count(), 5_000);
+        assert_eq!(new.lines, LineIndex::new(&new.text));
+        assert_eq!(new.tree().function_at(&new.text, 30).map(|function| function.name).as_deref(), Ok("f"));
+        assert!(took < Duration::from_secs(5), "{took:?}");
     }
 
     #[test]

@@ -7,14 +7,21 @@ use crate::text::ByteSpan;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Header {
     Function(Signature),
-    /// Declarations follow: namespace, `extern "C"`, class. With the class's name where it has one.
-    Scope {
-        class: Option<String>,
-    },
+    /// Declarations follow: namespace, `extern "C"`, class.
+    Scope(Named),
     /// A braced initialiser inside the header; the header goes on after it.
     Initialiser,
     /// An enumeration, an initialiser, a statement, something unknown.
     Other,
+}
+
+/// What a scope adds to the names in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    /// The last name of a class, empty for one without; `None` for what is no class.
+    pub(super) class: Option<String>,
+    /// Empty for what has no name.
+    pub(super) path: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub(super) struct Signature {
     pub(super) has_handlers: bool,
     /// Whether a type stands before the name.
     pub(super) has_type: bool,
+    /// A friend of the class around it, so no member.
+    pub(super) is_friend: bool,
 }
 
 /// A name followed by a parenthesised list.
@@ -50,6 +59,7 @@ pub(super) fn classify(source: &str, tokens: &[Token], class: Option<&str>) -> H
         _ => tokens,
     };
     let tokens = without_foreign_prefix(source, tokens);
+    let tokens = if is_old_style { tokens } else { without_macros_of_their_own(source, tokens) };
     if tokens.is_empty() {
         return Header::Other;
     }
@@ -114,6 +124,41 @@ fn without_foreign_prefix<'t>(source: &str, mut tokens: &'t [Token]) -> &'t [Tok
     tokens
 }
 
+/// Drops macros, with arguments or without, one a line, that a blank line separates from what follows.
+fn without_macros_of_their_own<'t>(source: &str, tokens: &'t [Token]) -> &'t [Token] {
+    let gap = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+        before.zip(tokens.get(at)).and_then(|(before, next)| source.get(before.end..next.start)).unwrap_or("")
+    };
+    let close = matching(tokens);
+    let mut at = 0;
+    let mut dropped = 0;
+    while tokens.get(at).is_some_and(|token| token.is_identifier()) && (at == 0 || gap(at).contains('\n')) {
+        let name = tokens[at].text(source);
+        let has_arguments = tokens.get(at + 1).is_some_and(|token| token.is(b'('));
+        if is_type_keyword(name) || is_attribute(name) || !(has_arguments || is_upper_case(name)) {
+            break;
+        }
+        at = if has_arguments { close[at + 1] + 1 } else { at + 1 };
+        let rest = tokens.get(at..).unwrap_or_default();
+        let is_blank = gap(at)
+            .split('\n')
+            .skip(1)
+            .any(|line| line.trim().is_empty() && gap(at).matches('\n').count() > 1);
+        let begins_anew = match rest {
+            [first, second, ..] if first.is_identifier() && second.is(b'(') => {
+                is_upper_case(first.text(source))
+            }
+            [first, _, ..] => first.is_identifier(),
+            _ => false,
+        };
+        if is_blank && begins_anew {
+            dropped = at;
+        }
+    }
+    &tokens[dropped..]
+}
+
 struct Reader<'a> {
     source: &'a str,
     tokens: &'a [Token],
@@ -138,7 +183,8 @@ impl Reader<'_> {
     fn read(&self, is_old_style: bool) -> Header {
         let first = self.after_template_headers();
         let mut candidates: Vec<Candidate> = Vec::new();
-        let mut class_keyword = None;
+        let mut class_keyword: Option<usize> = None;
+        let mut is_type = false;
         let mut angle_depth = 0usize;
         // Where the parameters' suffix ends: at a member initialiser list or a trailing return type.
         let mut initialisers = None;
@@ -149,7 +195,14 @@ impl Reader<'_> {
             let token = self.tokens[at];
             match token.kind {
                 TokenKind::Identifier => match token.text(self.source) {
-                    "namespace" if candidates.is_empty() => return Header::Scope { class: None },
+                    "namespace" if !is_old_style => return self.namespace(at),
+                    "typedef" if !is_old_style => is_type = true,
+                    "extern"
+                        if self.tokens[at + 1..].len() == 1
+                            && self.tokens[at + 1].kind == TokenKind::Literal =>
+                    {
+                        return Header::Scope(Named::default());
+                    }
                     "operator" => {
                         if let Some(candidate) = self.operator(at) {
                             at = candidate.close;
@@ -157,25 +210,28 @@ impl Reader<'_> {
                         }
                     }
                     "class" | "struct" | "union" | "enum" | "__interface" if angle_depth == 0 => {
-                        class_keyword.get_or_insert(at);
+                        // One after a list of arguments begins a new declaration, as in `MACRO(a) struct b`.
+                        let is_first = class_keyword.is_none_or(|keyword| {
+                            candidates.last().is_some_and(|candidate| candidate.close > keyword)
+                        });
+                        if is_first {
+                            class_keyword = Some(at);
+                        }
                     }
                     "try" if !candidates.is_empty() => has_handlers = true,
-                    word if is_statement_keyword(word) => return Header::Other,
+                    word if angle_depth == 0 && is_statement_keyword(word) => return Header::Other,
                     _ => {}
                 },
                 TokenKind::Punctuation(b'<') if self.opens_arguments(at) => angle_depth += 1,
                 TokenKind::Punctuation(b'>') => angle_depth = angle_depth.saturating_sub(1),
                 TokenKind::Punctuation(b'=') if angle_depth == 0 => return Header::Other,
                 TokenKind::Punctuation(b':') if angle_depth == 0 => {
-                    if candidates.is_empty() {
-                        return match class_keyword {
-                            Some(keyword) => self.class_scope(keyword, at),
-                            None => Header::Other,
-                        };
-                    }
-                    if class_keyword.is_some_and(|keyword| self.macro_names_class(keyword, candidates[0], at))
-                    {
-                        return self.class_scope(class_keyword.unwrap_or(0), at);
+                    match class_keyword {
+                        Some(keyword) if is_type || self.is_class(keyword, &candidates, at) => {
+                            return self.class_scope(keyword, at);
+                        }
+                        None if candidates.is_empty() => return Header::Other,
+                        _ => {}
                     }
                     initialisers = Some(at);
                     end = at;
@@ -199,26 +255,26 @@ impl Reader<'_> {
                 TokenKind::Punctuation(b'*' | b'&' | b'~' | b')' | b']' | b'^') | TokenKind::Scope => {}
                 // Parameter declarations of an old-style definition hold anything.
                 _ if is_old_style && !candidates.is_empty() => {}
-                TokenKind::Literal | TokenKind::Number if angle_depth > 0 || self.is_linkage(at) => {}
-                TokenKind::Punctuation(b',') if angle_depth > 0 => {}
+                _ if angle_depth > 0 => {}
+                TokenKind::Literal | TokenKind::Number if self.is_linkage(at) => {}
                 TokenKind::Punctuation(b'.')
-                    if angle_depth > 0 || self.is(at + 1, b'.') || (at > 0 && self.is(at - 1, b'.')) => {}
-                TokenKind::Punctuation(b'|' | b'!' | b'+' | b'-') if angle_depth > 0 => {}
+                    if self.is(at + 1, b'.') || (at > 0 && self.is(at - 1, b'.')) => {}
                 TokenKind::Punctuation(b'<') if self.text(first) == "requires" => {}
                 _ => return Header::Other,
             }
             at += 1;
         }
 
-        let Some(chosen) = self.choose(&candidates, is_old_style) else {
-            return self.without_parameters(class_keyword);
+        let is_class =
+            class_keyword.is_some_and(|keyword| !is_old_style && self.is_class(keyword, &candidates, end));
+        let chosen = self.choose(&candidates, is_old_style).filter(|_| !is_type && !is_class);
+        let Some(chosen) = chosen else {
+            return match class_keyword {
+                Some(keyword) => self.class_scope(keyword, end),
+                None if self.text(0) == "export" && self.tokens.len() == 1 => Header::Scope(Named::default()),
+                None => Header::Other,
+            };
         };
-        if let Some(keyword) = class_keyword
-            && candidates.len() == 1
-            && self.macro_names_class(keyword, chosen, end)
-        {
-            return self.class_scope(keyword, end);
-        }
         if initialisers.is_some() {
             // `member{value}` in an initialiser list; the body follows a closed initialiser.
             let last = self.tokens.len() - 1;
@@ -263,46 +319,84 @@ impl Reader<'_> {
         at > 0 && self.text(at - 1) == "extern"
     }
 
-    fn without_parameters(&self, class_keyword: Option<usize>) -> Header {
-        match class_keyword {
-            Some(keyword) => self.class_scope(keyword, self.tokens.len()),
-            None if matches!(self.text(0), "extern")
-                && self.tokens.get(1).is_some_and(|token| token.kind == TokenKind::Literal) =>
-            {
-                Header::Scope { class: None }
+    fn namespace(&self, keyword: usize) -> Header {
+        let mut path = String::new();
+        let mut at = keyword + 1;
+        while at < self.tokens.len() {
+            match self.tokens[at].kind {
+                TokenKind::Punctuation(b'(' | b'[') => at = self.close[at],
+                TokenKind::Scope => path.push_str("::"),
+                // Of several words the last is the name; those before are macros.
+                TokenKind::Identifier if self.text(at) != "inline" => {
+                    path.truncate(path.rfind("::").map_or(0, |scope| scope + 2));
+                    path.push_str(self.text(at));
+                }
+                _ => {}
             }
-            None if self.text(0) == "export" && self.tokens.len() == 1 => Header::Scope { class: None },
-            None => Header::Other,
+            at += 1;
         }
+        Header::Scope(Named { class: None, path })
     }
 
     fn class_scope(&self, keyword: usize, end: usize) -> Header {
         if self.text(keyword) == "enum" {
             return Header::Other;
         }
-        let mut name = "";
+        let mut name: Option<(usize, usize)> = None;
         let mut at = keyword + 1;
-        let mut depth = 0usize;
         while at < end {
             match self.tokens[at].kind {
                 TokenKind::Punctuation(b'(' | b'[') => at = self.close[at],
-                TokenKind::Punctuation(b'<') => depth += 1,
-                TokenKind::Punctuation(b'>') => depth = depth.saturating_sub(1),
-                TokenKind::Identifier if depth == 0 && self.text(at) != "final" => name = self.text(at),
+                TokenKind::Punctuation(b'<') => at = self.angle_close(at, end),
+                // A macro with arguments.
+                TokenKind::Identifier if self.is(at + 1, b'(') => {}
+                TokenKind::Identifier if self.text(at) != "final" => {
+                    let goes_on = name.filter(|_| self.is_scope(at - 1));
+                    name = Some((goes_on.map_or(at, |(first, _)| first), at));
+                }
                 _ => {}
             }
             at += 1;
         }
-        Header::Scope { class: Some(name.to_owned()) }
+        let class = Some(name.map_or("", |(_, last)| self.text(last)).to_owned());
+        let path = name.map_or(String::new(), |(first, last)| self.joined(first, last));
+        Header::Scope(Named { class, path })
     }
 
-    /// `class EXPORT(x) Name` up to `end`: the macro's arguments are no parameters.
+    /// The last token of template arguments.
+    fn angle_close(&self, open: usize, end: usize) -> usize {
+        let mut depth = 0usize;
+        for at in open..end {
+            match self.tokens[at].kind {
+                TokenKind::Punctuation(b'<') => depth += 1,
+                TokenKind::Punctuation(b'>') => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return at;
+            }
+        }
+        end
+    }
+
+    /// Whether a header up to `end` is that of a class: no name after its keyword has a list of parameters.
+    fn is_class(&self, keyword: usize, candidates: &[Candidate], end: usize) -> bool {
+        match candidates.iter().filter(|candidate| candidate.close > keyword).collect::<Vec<_>>()[..] {
+            [] => true,
+            [only] => self.macro_names_class(keyword, *only, end),
+            _ => false,
+        }
+    }
+
+    /// `class EXPORT(x) Name`, `struct PACKED(x)` or `class Name TEXT("x")` up to `end`: the macro's arguments are no
+    /// parameters.
     fn macro_names_class(&self, keyword: usize, candidate: Candidate, end: usize) -> bool {
         let after = candidate.close + 1;
-        candidate.name.0 == keyword + 1
-            && self.is_identifier(after)
+        let is_named = self.is_identifier(after)
             && self.text(after) != "const"
-            && (after + 1 == end || (after + 2 == end && self.text(after + 1) == "final"))
+            && (after + 1 == end || (after + 2 == end && self.text(after + 1) == "final"));
+        let follows_name = self.looks_like_macro(candidate) && self.has_value(candidate) && after >= end;
+        follows_name || candidate.name.0 == keyword + 1 && (is_named || after >= end)
     }
 
     /// A candidate whose list opens at `open`, if a name is before it.
@@ -396,19 +490,39 @@ impl Reader<'_> {
         if is_old_style {
             return Some(chosen);
         }
+        let has_type = self.has_type(chosen.name.0);
         for next in rest {
             let between = chosen.close + 1..next.name.0;
             let starts_declaration =
                 is_type_keyword(self.text(between.start)) && !is_qualifier(self.text(between.start));
             let is_pointer_to_type = !between.is_empty() && self.is(between.start, b'*');
             let is_macro_before = self.looks_like_macro(chosen) && !self.looks_like_macro(next);
-            if is_macro_before || starts_declaration || is_pointer_to_type {
+            // `MACRO_of_its_own(a)`, and on another line a function with its type.
+            let is_on_its_own = !has_type
+                && !self.looks_like_macro(next)
+                && self.starts_line(between.start)
+                && self.text(between.start) != "requires"
+                && between.clone().any(|at| self.is_identifier(at) && !is_qualifier(self.text(at)));
+            if is_macro_before || starts_declaration || is_pointer_to_type || is_on_its_own {
                 chosen = next;
-            } else {
+            } else if has_type {
                 break;
             }
         }
         Some(chosen)
+    }
+
+    fn starts_line(&self, at: usize) -> bool {
+        let gap = at
+            .checked_sub(1)
+            .and_then(|before| self.source.get(self.tokens.get(before)?.end..self.tokens.get(at)?.start));
+        gap.is_some_and(|gap| gap.contains(['\n', '\r']))
+    }
+
+    /// Whether a type stands before a name.
+    fn has_type(&self, name: usize) -> bool {
+        (self.after_template_headers()..name)
+            .any(|at| self.is_identifier(at) && !is_specifier(self.text(at)) && !is_attribute(self.text(at)))
     }
 
     fn looks_like_macro(&self, candidate: Candidate) -> bool {
@@ -419,12 +533,12 @@ impl Reader<'_> {
 
     fn signature(&self, chosen: Candidate, has_handlers: bool) -> Option<Signature> {
         let (first, last) = chosen.name;
-        let has_type = (self.after_template_headers()..first)
-            .any(|at| self.is_identifier(at) && !is_specifier(self.text(at)) && !is_attribute(self.text(at)));
+        let has_type = self.has_type(first);
+        let is_friend = (0..first).any(|at| self.text(at) == "friend");
         let start = self.tokens[0].start;
         if first == last
             && !has_type
-            && is_upper_case(self.text(first))
+            && (is_upper_case(self.text(first)) || self.has_value(chosen))
             && self.class != Some(self.text(first))
             && let Some((name, name_span)) = self.macro_name(chosen)
         {
@@ -435,6 +549,7 @@ impl Reader<'_> {
                 start,
                 has_handlers,
                 has_type,
+                is_friend,
             });
         }
         let unqualified = (first..=last).rev().find(|at| self.is_scope(*at)).map_or(first, |scope| scope + 1);
@@ -450,7 +565,18 @@ impl Reader<'_> {
             None => FunctionKind::Function,
         };
         let name_span = ByteSpan::new(self.tokens[first].start, self.tokens[last].end);
-        Some(Signature { name: self.joined(first, last), name_span, kind, start, has_handlers, has_type })
+        let name = self.joined(first, last);
+        Some(Signature { name, name_span, kind, start, has_handlers, has_type, is_friend })
+    }
+
+    /// Whether a list has a number or a literal for an argument, which no parameter is.
+    fn has_value(&self, candidate: Candidate) -> bool {
+        let is_end = |at: usize| self.is(at, b',') || self.is(at, b'(') || self.is(at, b')');
+        (candidate.open + 1..candidate.close).any(|at| {
+            matches!(self.tokens[at].kind, TokenKind::Number | TokenKind::Literal)
+                && is_end(at - 1)
+                && is_end(at + 1)
+        })
     }
 
     /// The class before the last `::` of a name, template arguments left out.

@@ -1,5 +1,7 @@
 //! C and C++ tokens and preprocessor directives, with their bytes. No macro is expanded and nothing can fail.
 
+use crate::text::ByteSpan;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     Identifier,
@@ -54,6 +56,17 @@ pub(super) struct Lexer<'a> {
 impl<'a> Lexer<'a> {
     pub(super) fn new(source: &'a str) -> Self {
         Self { bytes: source.as_bytes(), at: 0, at_line_start: true }
+    }
+
+    /// Reads a part of the text.
+    pub(super) fn within(source: &'a str, span: ByteSpan) -> Self {
+        let bytes = source.as_bytes().get(..span.end).unwrap_or(source.as_bytes());
+        Self { bytes, at: span.start, at_line_start: false }
+    }
+
+    /// Where the next token is looked for.
+    pub(super) fn offset(&self) -> usize {
+        self.at
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {

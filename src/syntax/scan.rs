@@ -7,12 +7,16 @@
 //! definition one branch is read, the first that can hold if each condition has the same value everywhere in the
 //! file, so that braces opened in one conditional and closed in another match.
 
-use super::header::{Header, Signature, classify};
+use super::header::{Header, Named, Signature, classify};
 use super::lex::{Lexeme, Lexer, Token, TokenKind};
 use super::{Function, Language};
 use crate::text::ByteSpan;
 use std::collections::HashMap;
 
+/// How far classes inside functions are looked into, one inside another.
+const DEEPEST_LOCAL_CLASS: usize = 8;
+/// Of more scopes around a function only the innermost are part of its name.
+const MOST_SCOPES_NAMED: usize = 64;
 /// Tokens of one header; what is longer is no header.
 const LONGEST_HEADER: usize = 2048;
 /// Old-style parameter declarations of one function.
@@ -22,17 +26,96 @@ const MOST_SAVED_CONDITIONALS: usize = 256;
 /// Conditionals inside one another; all branches of those further inside are read.
 const DEEPEST_CONDITIONALS: usize = 4096;
 
-/// The definitions between declarations of a file, in the order of their end; those inside functions are not found.
-pub(super) fn definitions(source: &str, language: Language) -> Vec<Function> {
-    let mut scanner = Scanner::new(source, language);
+/// The definitions between declarations of a file, in their order; those inside functions are not found.
+pub(super) fn definitions(source: &str, language: Language) -> Vec<Definition> {
+    let mut scanner = Scanner::new(source, Lexer::new(source), language);
     scanner.run();
     scanner.found
+}
+
+/// The methods of classes inside the body of a function, which starts at the brace `body`.
+pub(super) fn local_definitions(source: &str, body: ByteSpan) -> Vec<Function> {
+    let mut found = Vec::new();
+    let mut bodies = vec![(body, 0)];
+    while let Some((body, depth)) = bodies.pop() {
+        for (class, named) in local_classes(source, body) {
+            let mut scanner = Scanner::within(source, class, named);
+            scanner.run();
+            if depth < DEEPEST_LOCAL_CLASS {
+                bodies.extend(
+                    scanner.found.iter().map(|method| {
+                        (ByteSpan::new(method.body_start, method.function.span.end), depth + 1)
+                    }),
+                );
+            }
+            found.extend(scanner.found.into_iter().map(|method| method.function));
+        }
+    }
+    found
+}
+
+/// What is between the braces of the classes in a body, those inside another left out.
+fn local_classes(source: &str, body: ByteSpan) -> Vec<(ByteSpan, Named)> {
+    let has_class = |text: &str| ["struct", "class", "union"].iter().any(|keyword| text.contains(keyword));
+    if !body.of(source).is_some_and(has_class) {
+        return Vec::new();
+    }
+    let mut classes = Vec::new();
+    // The tokens from a class's keyword on, while they may be its header.
+    let mut header: Vec<Token> = Vec::new();
+    let mut depth = 0usize;
+    // The class that is open: where its text begins, its name, and the depth around it.
+    let mut open: Option<(usize, Named, usize)> = None;
+    for lexeme in Lexer::within(source, body) {
+        let Lexeme::Token(token) = lexeme else { continue };
+        match token.kind {
+            TokenKind::Punctuation(b'{') => {
+                if open.is_none()
+                    && !header.is_empty()
+                    && let Header::Scope(named @ Named { class: Some(_), .. }) =
+                        classify(source, &header, None)
+                {
+                    open = Some((token.end, named, depth));
+                }
+                header.clear();
+                depth += 1;
+            }
+            TokenKind::Punctuation(b'}') => {
+                depth = depth.saturating_sub(1);
+                if let Some((start, named, _)) = open.take_if(|(_, _, around)| *around == depth) {
+                    classes.push((ByteSpan::new(start, token.start), named));
+                }
+                header.clear();
+            }
+            TokenKind::Punctuation(b';') => header.clear(),
+            TokenKind::Identifier
+                if header.is_empty() && matches!(token.text(source), "struct" | "class" | "union") =>
+            {
+                header.push(token);
+            }
+            _ if header.is_empty() || header.len() == LONGEST_HEADER => header.clear(),
+            _ => header.push(token),
+        }
+    }
+    classes
+}
+
+/// A definition and what else is known about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Definition {
+    pub(super) function: Function,
+    /// Where the brace of its body stands.
+    pub(super) body_start: usize,
+    /// The innermost class around it, empty for one without a name.
+    pub(super) class: Option<String>,
+    /// Whether handlers may follow the body.
+    pub(super) has_handlers: bool,
 }
 
 struct Scanner<'a> {
     source: &'a str,
     lexer: Lexer<'a>,
-    found: Vec<Function>,
+    found: Vec<Definition>,
     /// All scopes with declarations met so far; 0 is the file.
     scopes: Vec<Scope>,
     state: State,
@@ -48,12 +131,14 @@ struct Scanner<'a> {
     /// A function-try-block whose body just ended, waiting for its handlers.
     handlers_of: Option<usize>,
     last_token_end: usize,
+    /// How many bytes may still be read twice to see what follows a brace.
+    looks_ahead_left: usize,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Scope {
     parent: usize,
-    class: Option<String>,
+    named: Named,
 }
 
 #[derive(Clone, Default)]
@@ -78,7 +163,8 @@ struct Block {
 
 #[derive(Clone)]
 enum BlockKind {
-    Body(Signature),
+    /// With where its brace stands.
+    Body(Signature, usize),
     Handler,
     Initialiser,
     Other,
@@ -115,13 +201,20 @@ struct Checkpoint<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    fn new(source: &'a str, language: Language) -> Self {
+    /// For what is between a class's braces.
+    fn within(source: &'a str, span: ByteSpan, named: Named) -> Self {
+        let mut scanner = Scanner::new(source, Lexer::within(source, span), Language::Cpp);
+        scanner.scopes = vec![Scope { parent: 0, named }];
+        scanner
+    }
+
+    fn new(source: &'a str, lexer: Lexer<'a>, language: Language) -> Self {
         let plus_plus = ("__cplusplus".to_owned(), language == Language::Cpp);
         Self {
             source,
-            lexer: Lexer::new(source),
+            lexer,
             found: Vec::new(),
-            scopes: vec![Scope { parent: 0, class: None }],
+            scopes: vec![Scope::default()],
             state: State::default(),
             header: Vec::new(),
             conditionals: Vec::new(),
@@ -131,6 +224,7 @@ impl<'a> Scanner<'a> {
             checkpoint: None,
             handlers_of: None,
             last_token_end: 0,
+            looks_ahead_left: source.len().max(1 << 16),
         }
     }
 
@@ -166,15 +260,44 @@ impl<'a> Scanner<'a> {
 
     /// A definition that is cut off, or still being typed, reaches to the last token.
     fn end_open_body(&mut self) {
-        if let Some(Block { kind: BlockKind::Body(signature), .. }) = self.state.block.take() {
-            self.found.push(Function {
-                name: signature.name,
-                kind: signature.kind,
-                span: ByteSpan::new(signature.start, self.last_token_end),
-                name_span: signature.name_span,
-                parse_errors: true,
-            });
+        if let Some(Block { kind: BlockKind::Body(signature, body_start), .. }) = self.state.block.take() {
+            self.add(signature, body_start, self.last_token_end, true);
         }
+    }
+
+    fn add(&mut self, signature: Signature, body_start: usize, end: usize, parse_errors: bool) {
+        let class = self.scopes.get(self.state.scope).and_then(|scope| scope.named.class.clone());
+        let function = Function {
+            name: self.qualified(signature.name, signature.is_friend),
+            kind: signature.kind,
+            span: ByteSpan::new(signature.start, end),
+            name_span: signature.name_span,
+            parse_errors,
+        };
+        self.found.push(Definition { function, body_start, class, has_handlers: signature.has_handlers });
+    }
+
+    /// A name with those of the scopes around it; one that starts at the global scope (`::a`) stays as it is.
+    fn qualified(&self, name: String, is_friend: bool) -> String {
+        let mut around = Vec::new();
+        let mut at = self.state.scope;
+        while let Some(Scope { parent, named }) =
+            self.scopes.get(at).filter(|_| around.len() < MOST_SCOPES_NAMED)
+        {
+            let is_left_out = named.path.is_empty() || is_friend && named.class.is_some();
+            if !is_left_out {
+                around.push(named.path.as_str());
+            }
+            if at == *parent {
+                break;
+            }
+            at = *parent;
+        }
+        if around.is_empty() || name.starts_with("::") {
+            return name;
+        }
+        around.reverse();
+        format!("{}::{name}", around.join("::"))
     }
 
     fn is_live(&self) -> bool {
@@ -203,7 +326,7 @@ impl<'a> Scanner<'a> {
         } else if token.is(b'}') {
             block.depth -= 1;
             let ends_by_column = self.trust_first_column
-                && matches!(&block.kind, BlockKind::Body(signature)
+                && matches!(&block.kind, BlockKind::Body(signature, _)
                     if is_first_column(self.source, token.start) && is_first_column(self.source, signature.start));
             if block.depth == 0 || ends_by_column {
                 self.end_block(token);
@@ -214,17 +337,11 @@ impl<'a> Scanner<'a> {
     fn end_block(&mut self, token: Token) {
         let Some(block) = self.state.block.take() else { return };
         match block.kind {
-            BlockKind::Body(signature) => {
+            BlockKind::Body(signature, body_start) => {
                 self.checkpoint = None;
                 let index = self.found.len();
                 self.handlers_of = signature.has_handlers.then_some(index);
-                self.found.push(Function {
-                    name: signature.name,
-                    kind: signature.kind,
-                    span: ByteSpan::new(signature.start, token.end),
-                    name_span: signature.name_span,
-                    parse_errors: false,
-                });
+                self.add(signature, body_start, token.end, false);
                 self.header.clear();
                 if let Some(conditional) =
                     self.conditionals.get_mut(block.conditionals..).and_then(<[_]>::first_mut)
@@ -233,8 +350,8 @@ impl<'a> Scanner<'a> {
                 }
             }
             BlockKind::Handler => {
-                if let Some(function) = self.handlers_of.and_then(|index| self.found.get_mut(index)) {
-                    function.span.end = token.end;
+                if let Some(definition) = self.handlers_of.and_then(|index| self.found.get_mut(index)) {
+                    definition.function.span.end = token.end;
                 }
                 self.header.clear();
             }
@@ -245,7 +362,7 @@ impl<'a> Scanner<'a> {
 
     fn token_in_scope(&mut self, token: Token) {
         match token.kind {
-            TokenKind::Punctuation(b'{') => self.opening_brace(),
+            TokenKind::Punctuation(b'{') => self.opening_brace(token),
             TokenKind::Punctuation(b'}') => {
                 self.state.scope = self.scopes.get(self.state.scope).map_or(0, |scope| scope.parent);
                 self.end_declaration();
@@ -254,7 +371,7 @@ impl<'a> Scanner<'a> {
             TokenKind::Punctuation(b':') if self.is_label() => self.end_declaration(),
             // In no header: the rest of a comment whose start is cut off, or no C at all.
             TokenKind::Punctuation(b'/' | b'%' | b'?' | b'@' | b'`' | b'\\')
-                if self.state.parentheses == 0 && !self.is_operator() =>
+                if self.state.parentheses == 0 && !self.is_operator() && !self.is_in_arguments() =>
             {
                 self.end_declaration();
             }
@@ -281,18 +398,26 @@ impl<'a> Scanner<'a> {
         self.handlers_of = None;
     }
 
-    /// `public:`, `signals:`, `public Q_SLOTS:`.
+    /// `public:`, `signals:`, `public Q_SLOTS:`; also after a macro of its own.
     fn is_label(&self) -> bool {
+        let ends_with_access =
+            |word: &Token| matches!(word.text(self.source), "public" | "private" | "protected");
         match self.header[..] {
+            _ if self.state.parentheses > 0 => false,
             [word] => {
                 word.is_identifier()
                     && !matches!(word.text(self.source), "class" | "struct" | "union" | "enum")
             }
-            [access, word] => {
-                matches!(access.text(self.source), "public" | "private" | "protected") && word.is_identifier()
-            }
+            [access, word] if ends_with_access(&access) => word.is_identifier(),
+            [.., macro_end, word] if macro_end.is(b')') => ends_with_access(&word),
             _ => false,
         }
+    }
+
+    /// Whether template arguments are open.
+    fn is_in_arguments(&self) -> bool {
+        let count = |bracket| self.header.iter().filter(|token| token.is(bracket)).count();
+        count(b'<') > count(b'>')
     }
 
     fn is_operator(&self) -> bool {
@@ -335,30 +460,33 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    fn opening_brace(&mut self) {
+    fn opening_brace(&mut self, brace: Token) {
         if self.state.parentheses > 0 {
             let is_value = self
                 .header
                 .last()
                 .is_none_or(|last| !last.is_identifier() && !last.is(b')') && !last.is(b'*'));
-            if is_value {
+            if is_value || self.goes_on_after_block() {
                 return self.open_block(BlockKind::Initialiser);
             }
             // The user is still typing the parameters.
             self.state.parentheses = 0;
+        } else if self.header.iter().any(|token| token.kind == TokenKind::Arrow) && self.goes_on_after_block()
+        {
+            return self.open_block(BlockKind::Initialiser);
         }
         if self.handlers_of.is_some()
             && self.header.first().is_some_and(|word| word.text(self.source) == "catch")
         {
             return self.open_block(BlockKind::Handler);
         }
-        let class = self.scopes.get(self.state.scope).and_then(|scope| scope.class.as_deref());
+        let class = self.scopes.get(self.state.scope).and_then(|scope| scope.named.class.as_deref());
         match classify(self.source, &self.header, class) {
             Header::Function(signature) => {
                 let can_go_back =
                     !self.trust_first_column && self.conditionals.len() <= MOST_SAVED_CONDITIONALS;
                 self.end_declaration();
-                self.open_block(BlockKind::Body(signature));
+                self.open_block(BlockKind::Body(signature, brace.start));
                 self.checkpoint = can_go_back.then(|| Checkpoint {
                     lexer: self.lexer,
                     state: self.state.clone(),
@@ -366,10 +494,9 @@ impl<'a> Scanner<'a> {
                     found: self.found.len(),
                 });
             }
-            Header::Scope { class } => {
+            Header::Scope(named) => {
                 self.end_declaration();
-                self.scopes.push(Scope { parent: self.state.scope, class });
-                self.state.scope = self.scopes.len() - 1;
+                self.open_scope(named);
             }
             Header::Initialiser => self.open_block(BlockKind::Initialiser),
             Header::Other => {
@@ -377,6 +504,37 @@ impl<'a> Scanner<'a> {
                 self.open_block(BlockKind::Other);
             }
         }
+    }
+
+    fn open_scope(&mut self, named: Named) {
+        self.scopes.push(Scope { parent: self.state.scope, named });
+        self.state.scope = self.scopes.len() - 1;
+    }
+
+    /// Whether what stands around the brace just read goes on after its partner: a lambda among arguments, a value
+    /// among template arguments.
+    fn goes_on_after_block(&mut self) -> bool {
+        let mut lexer = self.lexer;
+        let begun = lexer.offset();
+        let mut depth = 1usize;
+        let mut goes_on = false;
+        for lexeme in lexer.by_ref() {
+            let Lexeme::Token(token) = lexeme else { continue };
+            match token.kind {
+                _ if depth == 0 => {
+                    goes_on = token.is(b',') || token.is(b')') || token.is(b'>') || token.is(b'(');
+                    break;
+                }
+                TokenKind::Punctuation(b'{') => depth += 1,
+                TokenKind::Punctuation(b'}') => depth -= 1,
+                _ => {}
+            }
+            if token.end - begun > self.looks_ahead_left {
+                break;
+            }
+        }
+        self.looks_ahead_left = self.looks_ahead_left.saturating_sub(lexer.offset() - begun);
+        goes_on
     }
 
     fn open_block(&mut self, kind: BlockKind) {
@@ -410,7 +568,23 @@ impl<'a> Scanner<'a> {
 
     /// The scope, if this is between declarations.
     fn clean_scope(&self) -> Option<usize> {
-        (self.state.block.is_none() && self.header.is_empty()).then_some(self.state.scope)
+        let is_clean = self.state.block.is_none() && (self.header.is_empty() || self.is_macro_so_far());
+        is_clean.then_some(self.state.scope)
+    }
+
+    /// Whether the header is a macro that stands on its own line, so far.
+    fn is_macro_so_far(&self) -> bool {
+        let [name, rest @ ..] = &self.header[..] else { return false };
+        let name = name.text(self.source);
+        let is_macro = name.len() > 2
+            && name.contains('_')
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+        let is_whole = match rest {
+            [] => true,
+            [open, .., close] => open.is(b'(') && close.is(b')') && self.state.parentheses == 0,
+            _ => false,
+        };
+        is_macro && is_whole
     }
 
     fn restore(&mut self, scope: usize) {
@@ -479,7 +653,7 @@ impl<'a> Scanner<'a> {
         }
         self.end_branch(&mut conditional);
         let is_last_found = conditional.ended.is_some_and(|index| index + 1 == self.found.len());
-        if let (true, Some(function)) = (is_last_found, self.found.last_mut()) {
+        if let (true, Some(Definition { function, .. })) = (is_last_found, self.found.last_mut()) {
             function.span.end = function.span.end.max(conditional.unread_end);
         }
     }
@@ -518,7 +692,7 @@ impl Conditional {
     }
 }
 
-fn is_first_column(source: &str, offset: usize) -> bool {
+pub(super) fn is_first_column(source: &str, offset: usize) -> bool {
     offset == 0 || matches!(source.as_bytes().get(offset - 1), Some(b'\n' | b'\r'))
 }
 
