@@ -4,6 +4,8 @@
 //! the `queue` and the open `documents`; everything for the client goes through the `outbox`.
 
 mod documents;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hover;
 mod options;
 mod outbox;
