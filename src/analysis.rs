@@ -2,8 +2,9 @@
 
 use crate::detector::{Cancellation, DetectError, Detection, Detector, DetectorInfo};
 use crate::explain::{
-    self, Completeness, ExplainError, Faithfulness, Method, Steps, Subject, TokenRelevance,
+    self, Completeness, ExplainError, Faithfulness, Manner, Method, Methods, Steps, Subject, TokenRelevance,
 };
+use crate::lines::reference::{self, Unit};
 use crate::lines::{self, LineScore, LineTokens};
 use crate::syntax::Function;
 use crate::text::{ByteSpan, LineIndex};
@@ -23,6 +24,8 @@ pub enum Profile {
     Editor,
     /// Long functions truncated at the model's maximum, as in the literature.
     Paper,
+    /// As in the code that Pintore et al. (arXiv 2510.11202) published, with its units in place of lines.
+    Reference,
 }
 
 impl Profile {
@@ -30,14 +33,14 @@ impl Profile {
     fn long(self, detector: LongPolicy) -> LongPolicy {
         match self {
             Profile::Editor => detector,
-            Profile::Paper => LongPolicy::Truncate,
+            Profile::Paper | Profile::Reference => LongPolicy::Truncate,
         }
     }
 
     fn steps(self) -> Steps {
         match self {
             Profile::Editor => Steps::Auto,
-            Profile::Paper => Steps::Fixed(50),
+            Profile::Paper | Profile::Reference => Steps::Fixed(50),
         }
     }
 }
@@ -47,6 +50,7 @@ impl fmt::Display for Profile {
         f.write_str(match self {
             Profile::Editor => "editor",
             Profile::Paper => "paper",
+            Profile::Reference => "reference",
         })
     }
 }
@@ -57,7 +61,8 @@ impl FromStr for Profile {
         match text {
             "editor" => Ok(Profile::Editor),
             "paper" => Ok(Profile::Paper),
-            other => Err(format!("unknown profile \"{other}\": use editor or paper")),
+            "reference" => Ok(Profile::Reference),
+            other => Err(format!("unknown profile \"{other}\": use editor, paper or reference")),
         }
     }
 }
@@ -86,6 +91,10 @@ impl Options {
 
     fn steps(&self) -> Steps {
         self.steps.unwrap_or_else(|| self.profile.steps())
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { steps: self.steps(), as_published: self.profile == Profile::Reference }
     }
 
     /// The profile's name with every setting that differs from it, e.g. `paper+long=window+absolute`. An `editor`
@@ -130,6 +139,8 @@ pub struct Finding {
     /// In line order. `rank` 1 is the most relevant.
     pub lines: Vec<LineScore>,
     pub unseen_lines: Vec<usize>,
+    /// In the profile `reference`, what `lines` were made of; else empty.
+    pub units: Vec<Unit>,
     /// For integrated gradients.
     pub completeness: Option<Completeness>,
     /// Where it was asked for.
@@ -219,7 +230,7 @@ struct CacheKey {
 }
 
 /// Everything that relevance depends on; attention needs no entry, since it comes with the model's output.
-type RelevanceKey = (CacheKey, Method, Steps);
+type RelevanceKey = (CacheKey, Method, Manner);
 
 const CACHED_RELEVANCE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2047);
 
@@ -237,13 +248,6 @@ pub struct Analyzer {
     relevance: LruCache<RelevanceKey, Arc<TokenRelevance>>,
     /// What works for this model and why the rest does not; found out when first asked for.
     methods: Option<Methods>,
-}
-
-/// Methods that work for a model, the default one first, and why the others do not.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Methods {
-    pub available: Vec<Method>,
-    pub unavailable: Vec<(Method, String)>,
 }
 
 impl fmt::Debug for Analyzer {
@@ -272,10 +276,7 @@ impl Analyzer {
     /// Which methods work for this model.
     pub fn methods(&mut self) -> &Methods {
         let Analyzer { methods, detector, .. } = self;
-        methods.get_or_insert_with(|| {
-            let (available, unavailable) = explain::available(detector);
-            Methods { available, unavailable }
-        })
+        methods.get_or_insert_with(|| explain::available(detector))
     }
 
     /// Analyses one function. A result for the same function text and long-function policy comes from the cache,
@@ -295,7 +296,13 @@ impl Analyzer {
         let by_line = lines::tokens_by_line(document, lines, &tokens);
         let key = self.key(text_of(document, function), options);
         let relevance = self.explain(key, &computed, &by_line, options, cancel, progress)?;
-        let scores = lines::aggregate(document, lines, &tokens, &relevance.values, options.absolute);
+        let mut scores = lines::aggregate(document, lines, &tokens, &relevance.values, options.absolute);
+        let mut units = Vec::new();
+        if options.profile == Profile::Reference {
+            let texts = self.texts(document, &tokens);
+            units = reference::units(document, lines, &tokens, &texts, &relevance.values, options.absolute);
+            scores.scored = reference::by_line(&units);
+        }
         let faithfulness = if options.faithfulness {
             let order = by_relevance(&scores.scored, &by_line);
             let groups: Vec<Vec<usize>> = by_line.into_iter().map(|line| line.tokens).collect();
@@ -325,6 +332,7 @@ impl Analyzer {
             windows: computed.encoding.windows.len(),
             lines: scores.scored,
             unseen_lines: scores.unseen,
+            units,
             completeness: relevance.completeness,
             faithfulness,
         })
@@ -353,9 +361,17 @@ impl Analyzer {
         let key = self.key(text_of(document, function), options);
         match options.method {
             _ if options.faithfulness => false,
-            Method::Attention(_) => self.cache.contains(&key),
-            method => self.cache.contains(&key) && self.relevance.contains(&(key, method, options.steps())),
+            method if comes_with_the_verdict(method, options) => self.cache.contains(&key),
+            method => self.cache.contains(&key) && self.relevance.contains(&(key, method, options.manner())),
         }
+    }
+
+    /// The bytes of each token; of a tokenizer that does not say, those of the document.
+    fn texts(&self, document: &str, tokens: &[Token]) -> Vec<Vec<u8>> {
+        let tokenizer = self.detector.tokenizer();
+        let of_document = |token: &Token| token.span.of(document).unwrap_or_default().as_bytes().to_vec();
+        let text = |token: &Token| tokenizer.bytes_of(token.id).unwrap_or_else(|| of_document(token));
+        tokens.iter().map(text).collect()
     }
 
     fn explain(
@@ -367,17 +383,23 @@ impl Analyzer {
         cancel: &Cancellation,
         progress: Progress<'_>,
     ) -> Result<Arc<TokenRelevance>, AnalysisError> {
-        let key = (key, options.method, options.steps());
+        let key = (key, options.method, options.manner());
         if let Some(relevance) = self.relevance.get(&key) {
             return Ok(relevance.clone());
         }
         let groups: Vec<Vec<usize>> = by_line.iter().map(|line| line.tokens.clone()).collect();
         let subject = computed.subject(&groups);
-        let relevance =
-            explain::explain(options.method, options.steps(), &mut self.detector, subject, cancel, progress)?;
+        let relevance = explain::explain(
+            options.method,
+            options.manner(),
+            &mut self.detector,
+            subject,
+            cancel,
+            progress,
+        )?;
         let relevance = Arc::new(relevance);
         // Lines are not part of the key: the same text has the same lines, whatever stands around it.
-        if !matches!(options.method, Method::Attention(_)) {
+        if !comes_with_the_verdict(options.method, options) {
             self.relevance.put(key, relevance.clone());
         }
         Ok(relevance)
@@ -430,6 +452,14 @@ pub struct Verdict {
     pub truncated: bool,
 }
 
+/// Whether relevance is part of what the model says in one run.
+fn comes_with_the_verdict(method: Method, options: &Options) -> bool {
+    match method {
+        Method::Attention(_) => options.profile != Profile::Reference,
+        method => method == Method::Native,
+    }
+}
+
 /// Tokenization of a long function takes a while and cannot be interrupted.
 fn unless_cancelled(cancel: &Cancellation) -> Result<(), AnalysisError> {
     if cancel.is_cancelled() { Err(AnalysisError::Cancelled) } else { Ok(()) }
@@ -468,8 +498,11 @@ mod tests {
     #[test]
     fn the_largest_probability_hides_no_nan() {
         let of = |probabilities: &[f64]| {
-            let detection =
-                |probability: &f64| Detection { probability: *probability, attention: Vec::new() };
+            let detection = |probability: &f64| Detection {
+                probability: *probability,
+                attention: Vec::new(),
+                relevance: None,
+            };
             let encoding = Encoding { tokens: Vec::new(), windows: Vec::new() };
             Computed { encoding, detections: probabilities.iter().map(detection).collect() }.probability()
         };

@@ -24,6 +24,8 @@ pub struct Machine {
     /// The model directory.
     pub model: Option<PathBuf>,
     pub session: SessionOptions,
+    /// AttnLRP is not offered, whatever a workspace says.
+    pub without_attnlrp: bool,
 }
 
 /// Which functions the server scores by itself.
@@ -168,10 +170,11 @@ pub const KEYS: &[Key] = keys![
     "memoryLimitMib", false, "CUDA memory limit in MiB", |v, layer| {
         layer.memory_limit = Some(integer(v, 1, 1 << 24)? as usize * (1 << 20))
     };
+    "attnlrp", false, "whether the method AttnLRP may be used", |v, layer| layer.attnlrp = Some(boolean(v)?);
     "method", true, "explanation method", |v, layer| {
         layer.method = Some(string(v)?.parse::<Method>().map_err(|e| e.to_string())?)
     };
-    "profile", true, "editor or paper", |v, layer| layer.profile = Some(string(v)?.parse::<Profile>()?);
+    "profile", true, "editor, paper or reference", |v, layer| layer.profile = Some(string(v)?.parse::<Profile>()?);
     "threshold", true, "flag a function when its probability exceeds this", |v, layer| {
         layer.threshold = Some(probability(v)?)
     };
@@ -214,6 +217,7 @@ struct Layer {
     threads: Option<usize>,
     device_id: Option<i32>,
     memory_limit: Option<usize>,
+    attnlrp: Option<bool>,
     method: Option<Method>,
     profile: Option<Profile>,
     threshold: Option<f64>,
@@ -362,6 +366,7 @@ impl Config {
                 device_id: layer.device_id.unwrap_or_default(),
                 memory_limit: layer.memory_limit,
             },
+            without_attnlrp: layer.attnlrp == Some(false),
         }
     }
 
@@ -561,11 +566,11 @@ mod tests {
     #[test]
     fn a_workspace_cannot_say_what_is_loaded_and_run() {
         let keys = json!({"library": "/tmp/x.so", "model": "/tmp/m", "executionProvider": "cuda", "threads": 200,
-            "deviceId": 3, "memoryLimitMib": 1});
+            "deviceId": 3, "memoryLimitMib": 1, "attnlrp": false});
         for source in [Source::WorkspaceFile, Source::InitializationOptions, Source::WorkspaceConfiguration] {
             let mut config = empty();
             let problems = config.set_json(source, &keys);
-            assert_eq!(problems.len(), 6, "{problems:?}");
+            assert_eq!(problems.len(), 7, "{problems:?}");
             assert!(problems.iter().all(|p| p.message.starts_with("ignored")));
             assert_eq!(config.machine(), Machine::default());
         }
@@ -574,6 +579,7 @@ mod tests {
             assert_eq!(config.set_json(source, &keys), []);
             assert_eq!(config.machine().library, Some("/tmp/x.so".into()));
             assert_eq!(config.machine().session.memory_limit, Some(1 << 20));
+            assert!(config.machine().without_attnlrp);
         }
     }
 
@@ -582,7 +588,7 @@ mod tests {
         let closed: Vec<_> = KEYS.iter().filter(|k| !k.workspace).map(|k| k.name).collect();
         assert_eq!(
             closed,
-            ["library", "model", "executionProvider", "threads", "deviceId", "memoryLimitMib"]
+            ["library", "model", "executionProvider", "threads", "deviceId", "memoryLimitMib", "attnlrp"]
         );
     }
 

@@ -28,7 +28,7 @@ use attribution::{Recipe, Source};
 use bytes::Bytes;
 use directory::{Config, Declaration, ModelFiles, OutputKind};
 use folder::Folder;
-use inputs::{Input, choose_output, feeds_of, ids_input, inputs};
+use inputs::{Input, choose_output, feeds_of, ids_input, inputs, relevance_output};
 use positions::Positions;
 use session::{Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
 use sha2::{Digest, Sha256};
@@ -47,6 +47,8 @@ pub struct Detection {
     /// Attention received per input token (special tokens included), one row per encoder layer: Σ heads, Σ queries.
     /// Empty where the model shows no attention.
     pub attention: Vec<Vec<f32>>,
+    /// The model's own relevance of each input token, where it has such an output.
+    pub relevance: Option<Vec<f32>>,
 }
 
 /// Facts about an opened detector, for display.
@@ -64,6 +66,10 @@ pub struct DetectorInfo {
     pub layers: usize,
     /// Why attention is not available, where it is not.
     pub no_attention: Option<String>,
+    /// Why AttnLRP is not offered whatever the model, where it is not.
+    pub no_attnlrp: Option<String>,
+    /// The output that holds the model's own relevance, where `detector.toml` names one.
+    pub relevance: Option<String>,
     /// The execution provider really in use: `cpu` or `cuda`.
     pub execution_provider: String,
     /// Set when `auto` fell back to CPU: why.
@@ -85,6 +91,7 @@ pub struct Detector {
     /// Made when a method first asks for it; a failure is remembered, too.
     attribution: Option<Result<Box<Attribution>, AttributionError>>,
     special: SpecialTokens,
+    padding_shares_a_position: bool,
 }
 
 /// Token ids with a meaning of their own.
@@ -118,7 +125,7 @@ pub enum DetectorError {
     #[error("{path}: {key}: expected {expected}, found {found}")]
     Field { path: PathBuf, key: String, expected: &'static str, found: String },
     #[error(
-        "{path}: unknown key \"{key}\"; expected name, positive_label, threshold, normalize, long, max_tokens, logits or output"
+        "{path}: unknown key \"{key}\"; expected name, positive_label, threshold, normalize, long, max_tokens, logits, output or relevance"
     )]
     UnknownKey { path: PathBuf, key: String },
     #[error("{path}: {source}")]
@@ -194,7 +201,10 @@ impl Detector {
         let limit = files.tokenizer_config.as_deref().and_then(directory::tokenizer_limit);
         let max_tokens = positions.max_tokens(&files, &declared, &config, limit)?;
         let inputs = inputs(&graph, &ids, &config).map_err(in_model)?;
-        let output = choose_output(&graph, declared.logits.as_deref()).map_err(in_model)?;
+        let relevance = declared.relevance.as_deref().map(|name| relevance_output(&graph, name));
+        let relevance = relevance.transpose().map_err(in_model)?;
+        let output =
+            choose_output(&graph, declared.logits.as_deref(), relevance.as_deref()).map_err(in_model)?;
         let kind = declared.output.unwrap_or(match graph.final_activation(&output) {
             Some("Softmax" | "Sigmoid") => OutputKind::Probabilities,
             _ => OutputKind::Logits,
@@ -208,6 +218,7 @@ impl Detector {
             path: &files.onnx,
             graph: &graph,
             output: &output,
+            relevance: relevance.as_deref(),
             ids: &ids,
             inputs: &inputs,
             probe: &probe,
@@ -234,6 +245,9 @@ impl Detector {
             long: declared.long.unwrap_or_default(),
             layers: opened.layers,
             no_attention: opened.no_attention,
+            no_attnlrp: (!cfg!(feature = "attnlrp"))
+                .then(|| "this build was made without it (cargo feature `attnlrp`)".to_string()),
+            relevance,
             execution_provider: provider.as_str().to_string(),
             provider_note,
             tokenizer: tokenizer.description(),
@@ -247,9 +261,19 @@ impl Detector {
         if !weights.copied && !has_half(&graph) {
             graph.detach(&weights.file);
         }
+        let padding_shares_a_position = config.padding_shares_a_position();
         let source = Source { runtime: runtime.clone(), options: options.clone(), provider, folder: weights };
         let recipe = Recipe { source, graph, inputs, ids, output, target: verdict.target(), sample: probe };
-        Ok(Detector { info, tokenizer, session: opened.session, verdict, recipe, attribution: None, special })
+        Ok(Detector {
+            info,
+            tokenizer,
+            session: opened.session,
+            verdict,
+            recipe,
+            attribution: None,
+            special,
+            padding_shares_a_position,
+        })
     }
 
     pub fn info(&self) -> &DetectorInfo {
@@ -267,30 +291,63 @@ impl Detector {
                 self.info.max_tokens
             )));
         }
-        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, &[Row::unpadded(ids)]), cancel)?;
+        self.detect_row(&Row::unpadded(ids), cancel)
+    }
+
+    fn detect_row(&mut self, row: &Row, cancel: &Cancellation) -> Result<Detection, DetectError> {
+        let ids = &row.ids;
+        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, std::slice::from_ref(row)), cancel)?;
         let probability = self
             .verdict
             .probability(&outputs[0].values)
             .map_err(|reason| DetectError::Run(format!("the model's output: {reason}")))?;
-        let mut attention = Vec::with_capacity(self.info.layers);
-        for (layer, output) in outputs.into_iter().skip(1).enumerate() {
-            if output.values.len() != ids.len() {
-                return Err(DetectError::Run(format!(
-                    "attention of layer {}: expected {} values, found {}",
-                    layer + 1,
-                    ids.len(),
-                    output.values.len()
-                )));
+        let mut of_tokens = outputs.into_iter().skip(1);
+        let relevance = match &self.info.relevance {
+            Some(name) => {
+                let what = || format!("relevance, the output \"{name}\"");
+                Some(one_for_each_token(of_tokens.next(), ids.len(), what)?)
             }
-            if let Some(value) = output.values.iter().find(|value| !value.is_finite()) {
-                return Err(DetectError::Run(format!(
-                    "attention of layer {}: expected finite numbers, found {value}",
-                    layer + 1
-                )));
+            None => None,
+        };
+        let attention = of_tokens.enumerate().map(|(layer, output)| {
+            one_for_each_token(Some(output), ids.len(), || format!("attention of layer {}", layer + 1))
+        });
+        Ok(Detection { probability, attention: attention.collect::<Result<_, _>>()?, relevance })
+    }
+
+    /// Attention received by each token as if the input were padded to the model's maximum, one row per encoder layer, as in
+    /// the code that Pintore et al. (arXiv 2510.11202) published. `exact` is what the model said about `ids` by itself.
+    ///
+    /// Padding receives nothing, but its queries attend to the tokens. Where all of it shares one position, each padding
+    /// token does the same: columns(n) + (L − n) · (columns(n + 1) − columns(n)). Other models are run padded.
+    pub fn attention_as_if_padded(
+        &mut self,
+        ids: &[u32],
+        exact: &Detection,
+        cancel: &Cancellation,
+    ) -> Result<Vec<Vec<f32>>, DetectError> {
+        let (n, most) = (ids.len(), self.info.max_tokens);
+        let Some(padding) = most.checked_sub(n).filter(|padding| *padding > 0) else {
+            return Ok(exact.attention.clone());
+        };
+        let pad = self.special.pad.ok_or_else(|| {
+            DetectError::Run("the tokenizer has no padding token, expected one to pad with".to_string())
+        })?;
+        let mut padded = Row::unpadded(ids);
+        let added = if self.padding_shares_a_position { 1 } else { padding };
+        padded.ids.resize(n + added, pad);
+        let found = self.detect_row(&padded, cancel)?.attention;
+        let layers = exact.attention.iter().zip(found).map(|(exact, mut found)| {
+            found.truncate(n);
+            if added < padding {
+                for (found, exact) in found.iter_mut().zip(exact) {
+                    let (with, without) = (f64::from(*found), f64::from(*exact));
+                    *found = (without + padding as f64 * (with - without)) as f32;
+                }
             }
-            attention.push(output.values);
-        }
-        Ok(Detection { probability, attention })
+            found
+        });
+        Ok(layers.collect())
     }
 
     /// P(vulnerable) of several inputs of equal length, in one run where the model takes several.
@@ -328,6 +385,11 @@ impl Detector {
         made.as_deref_mut().map_err(|error| error.clone())
     }
 
+    /// Switches AttnLRP off, for this reason.
+    pub fn refuse_attnlrp(&mut self, reason: &str) {
+        self.info.no_attnlrp.get_or_insert_with(|| reason.to_string());
+    }
+
     pub fn special_tokens(&self) -> SpecialTokens {
         self.special
     }
@@ -349,6 +411,7 @@ struct Opening<'a> {
     path: &'a Path,
     graph: &'a Graph,
     output: &'a str,
+    relevance: Option<&'a str>,
     ids: &'a str,
     inputs: &'a [Input],
     probe: &'a [u32],
@@ -390,7 +453,7 @@ impl Opening<'_> {
         let reason = match attention::encoder_layers(self.graph, self.ids) {
             Err(reason) => reason.to_string(),
             Ok(layers) => match self.open_with(provider, &layers) {
-                Ok((session, first)) => match check_attention(&first[1..], self.probe.len()) {
+                Ok((session, first)) => match check_attention(&first[self.before()..], self.probe.len()) {
                     Ok(()) => return Ok(Opened { session, layers: layers.len(), no_attention: None, first }),
                     Err(reason) => reason,
                 },
@@ -402,6 +465,11 @@ impl Opening<'_> {
         Ok(Opened { session, layers: 0, no_attention: Some(reason), first })
     }
 
+    /// How many outputs come before attention.
+    fn before(&self) -> usize {
+        1 + usize::from(self.relevance.is_some())
+    }
+
     fn open_with(
         &self,
         provider: Provider,
@@ -409,8 +477,11 @@ impl Opening<'_> {
     ) -> Result<(Session, Vec<Output>), DetectorError> {
         let mut graph = self.graph.clone();
         // Float, whatever the model computes in; no cost where it is float already.
-        let verdict = graph.emit("Cast", &[self.output], vec![int_attribute("to", DataType::Float as i64)]);
-        let mut outputs = vec![float_output(&verdict)];
+        let mut outputs = Vec::new();
+        for name in [Some(self.output), self.relevance].into_iter().flatten() {
+            let float = graph.emit("Cast", &[name], vec![int_attribute("to", DataType::Float as i64)]);
+            outputs.push(float_output(&float));
+        }
         outputs.extend(attention::add_outputs(&mut graph, layers).iter().map(|name| float_output(name)));
         graph.set_outputs(outputs);
         let model = graph.write(self.weights.weights());
@@ -427,10 +498,46 @@ impl Opening<'_> {
         let first = session
             .run(&feeds_of(self.inputs, &[Row::unpadded(self.probe)]), &Cancellation::new())
             .map_err(|error| probe(error.to_string()))?;
-        if first.len() != layers.len() + 1 {
-            return Err(probe(format!("expected {} outputs, found {}", layers.len() + 1, first.len())));
+        let expected = self.before() + layers.len();
+        if first.len() != expected {
+            return Err(probe(format!("expected {expected} outputs, found {}", first.len())));
+        }
+        if let (Some(name), Some(found)) = (self.relevance, first.get(1)) {
+            check_relevance(name, found, self.probe.len())
+                .map_err(|reason| DetectorError::Model { path: self.path.to_path_buf(), reason })?;
         }
         Ok((session, first))
+    }
+}
+
+/// The values of an output that has one for each token of a single input.
+fn one_for_each_token(
+    output: Option<Output>,
+    tokens: usize,
+    what: impl Fn() -> String,
+) -> Result<Vec<f32>, DetectError> {
+    let values = output.map(|output| output.values).unwrap_or_default();
+    if values.len() != tokens {
+        let found = values.len();
+        return Err(DetectError::Run(format!("{}: expected {tokens} values, found {found}", what())));
+    }
+    match values.iter().find(|value| !value.is_finite()) {
+        Some(value) => Err(DetectError::Run(format!("{}: expected finite numbers, found {value}", what()))),
+        None => Ok(values),
+    }
+}
+
+/// Whether what `detector.toml` names as relevance is: `[1, n]` numbers.
+fn check_relevance(name: &str, output: &Output, n: usize) -> Result<(), String> {
+    if output.shape != [1, n as i64] {
+        return Err(format!(
+            "detector.toml: relevance: expected an output of floats [batch, tokens], found \"{name}\" with the shape {:?} for one function of {n} tokens",
+            output.shape
+        ));
+    }
+    match output.values.iter().find(|value| !value.is_finite()) {
+        Some(value) => Err(format!("output \"{name}\": expected finite numbers, found {value}")),
+        None => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::detector::locate::{self, Located};
 use crate::detector::session::{Provider, ProviderChoice, Runtime};
 use crate::detector::{Detector, DetectorError, DetectorInfo};
 use crate::escape::{terminal, terminal_lines};
-use crate::explain::{self, Method};
+use crate::explain::{self, Method, Methods};
 use crate::tokens::{LongPolicy, Normalize};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -19,9 +19,6 @@ pub struct ProviderReport {
     pub advice: Option<String>,
 }
 
-/// Methods that work, and those that do not with the reason.
-pub type MethodsReport = (Vec<Method>, Vec<(Method, String)>);
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     pub version: String,
@@ -31,7 +28,7 @@ pub struct Report {
     /// How the model directory was found, and its facts; or the error.
     pub model: Result<(String, DetectorInfo), String>,
     /// Explanation methods that work for the model, and why the others do not; where the model was looked at closely.
-    pub methods: Option<MethodsReport>,
+    pub methods: Option<Methods>,
     /// Sentences that say what to do next; empty when all is well.
     pub advice: Vec<String>,
 }
@@ -83,10 +80,10 @@ impl Report {
                     LongPolicy::Truncate => "truncated",
                 };
                 line("tokens", &format!("at most {}; longer functions: {long}", info.max_tokens));
-                if let Some((works, fails)) = &self.methods {
-                    let works: Vec<String> = works.iter().map(Method::to_string).collect();
+                if let Some(Methods { available, unavailable }) = &self.methods {
+                    let works: Vec<String> = available.iter().map(Method::to_string).collect();
                     line("methods", &works.join(", "));
-                    for (method, reason) in fails {
+                    for (method, reason) in unavailable {
                         line("", &format!("not {method}: {reason}"));
                     }
                 }
@@ -167,7 +164,12 @@ fn look(
     report.library = Ok((runtime.library().to_path_buf(), runtime.version().to_string(), library.how));
     let opened = match located {
         Ok(Located { path, how }) => match Detector::open(&path, &runtime, &machine.session) {
-            Ok(detector) => Ok((how, detector)),
+            Ok(mut detector) => {
+                if machine.without_attnlrp {
+                    detector.refuse_attnlrp("the configuration switches it off (attnlrp = false)");
+                }
+                Ok((how, detector))
+            }
             Err(error) => {
                 report.advice.push(match &error {
                     DetectorError::Cuda { .. } => {

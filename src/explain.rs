@@ -5,6 +5,7 @@ mod faithfulness;
 mod gradient;
 mod integrated_gradients;
 mod method;
+mod native;
 mod occlusion;
 mod windows;
 
@@ -67,6 +68,17 @@ impl ExplainError {
     }
 }
 
+/// How relevance is computed, besides the method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Manner {
+    /// For integrated gradients.
+    pub steps: Steps,
+    /// As in the code that Pintore et al. (arXiv 2510.11202) published: attention as if the input were padded to the
+    /// model's maximum, AttnLRP divided by its largest magnitude and with the ordinary derivative of a Hugging Face
+    /// head's tanh.
+    pub as_published: bool,
+}
+
 /// What an explanation is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
@@ -83,7 +95,7 @@ pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
 /// Relevance of the code tokens of a function.
 pub fn explain(
     method: Method,
-    steps: Steps,
+    manner: Manner,
     detector: &mut Detector,
     subject: Subject<'_>,
     cancel: &Cancellation,
@@ -96,32 +108,47 @@ pub fn explain(
             if let Some(reason) = &detector.info().no_attention {
                 return Err(ExplainError::Unavailable { method, reason: reason.clone() });
             }
-            windows = attention::relevance(method, subject.encoding, subject.detections)?;
+            windows = match manner.as_published {
+                true => attention::as_if_padded(method, detector, subject, cancel, progress)?,
+                false => attention::relevance(method, subject.encoding, subject.detections)?,
+            };
         }
         Method::IntegratedGradients => {
             let (found, of_windows) =
-                integrated_gradients::relevance(steps, detector, subject, cancel, progress)?;
+                integrated_gradients::relevance(manner.steps, detector, subject, cancel, progress)?;
             windows = found;
             completeness = Some(of_windows);
         }
         Method::AttnLrp => {
-            if !cfg!(feature = "attnlrp") {
-                let reason = "this build was made without it (cargo feature `attnlrp`)".to_string();
-                return Err(ExplainError::Unavailable { method, reason });
+            if let Some(reason) = &detector.info().no_attnlrp {
+                return Err(ExplainError::Unavailable { method, reason: reason.clone() });
             }
-            let rules = Rules::AttnLrp { plain_head_tanh: false };
-            windows = gradient::relevance(method, rules, detector, subject, cancel, progress)?;
+            windows = match manner.as_published {
+                true => gradient::attnlrp_as_published(detector, subject, cancel, progress)?,
+                false => {
+                    let rules = Rules::AttnLrp { plain_head_tanh: false };
+                    gradient::relevance(method, rules, detector, subject, cancel, progress)?
+                }
+            };
         }
         Method::GradientTimesInput => {
             windows = gradient::relevance(method, Rules::Gradient, detector, subject, cancel, progress)?;
         }
         Method::Occlusion => windows = occlusion::relevance(detector, subject, cancel, progress)?,
+        Method::Native => windows = native::relevance(subject.encoding, subject.detections)?,
     }
     Ok(TokenRelevance { values: windows::merge(subject.encoding.tokens.len(), windows), completeness })
 }
 
-/// The methods that work for a model, the default one first, and why the others do not.
-pub fn available(detector: &mut Detector) -> (Vec<Method>, Vec<(Method, String)>) {
+/// Methods that work for a model, the default one first, and why the others do not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Methods {
+    pub available: Vec<Method>,
+    pub unavailable: Vec<(Method, String)>,
+}
+
+/// Which methods work for a model; derives the graph of each.
+pub fn available(detector: &mut Detector) -> Methods {
     let mut works = Vec::new();
     let mut fails = Vec::new();
     let layers = detector.info().layers;
@@ -135,22 +162,27 @@ pub fn available(detector: &mut Detector) -> (Vec<Method>, Vec<(Method, String)>
     if let Some(reason) = &detector.info().no_attention {
         fails.push((Method::Attention(Layer::First), reason.clone()));
     }
-    for (method, supported) in [
-        (Method::IntegratedGradients, true),
-        (Method::AttnLrp, cfg!(feature = "attnlrp")),
-        (Method::GradientTimesInput, true),
+    for (method, refused) in [
+        (Method::IntegratedGradients, None),
+        (Method::AttnLrp, detector.info().no_attnlrp.clone()),
+        (Method::GradientTimesInput, None),
     ] {
-        let checked = match supported {
-            true => gradient::check(method, detector),
-            false => Err("this build was made without it (cargo feature `attnlrp`)".to_string()),
-        };
-        match checked {
+        match refused.map_or_else(|| gradient::check(method, detector), Err) {
             Ok(()) => works.push(method),
             Err(reason) => fails.push((method, reason)),
         }
     }
-    works.push(Method::Occlusion);
-    (works, fails)
+    for (method, checked) in [
+        (Method::Occlusion, occlusion::mask_token(detector, Method::Occlusion).map(drop)),
+        (Method::Native, native::check(detector.info())),
+    ] {
+        match checked {
+            Ok(()) => works.push(method),
+            Err(ExplainError::Unavailable { reason, .. }) => fails.push((method, reason)),
+            Err(error) => fails.push((method, error.to_string())),
+        }
+    }
+    Methods { available: works, unavailable: fails }
 }
 
 /// Splits the work into runs of at most [`TOKENS_PER_RUN`] tokens.

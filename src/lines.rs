@@ -1,5 +1,7 @@
 //! From token relevance to line scores.
 
+pub mod reference;
+
 use crate::text::{ByteSpan, LineIndex};
 use crate::tokens::Token;
 use std::cmp::Ordering;

@@ -154,6 +154,21 @@ impl Tokenizer {
         self.mask_id
     }
 
+    /// The bytes that a token of this id stands for; `None` where the tokenizer is not byte-level, so that a token says
+    /// nothing about whitespace.
+    pub fn bytes_of(&self, id: u32) -> Option<Vec<u8>> {
+        let token = self.is_byte_level().then(|| self.inner.id_to_token(id)).flatten()?;
+        let mut bytes = Vec::with_capacity(token.len());
+        for character in token.chars() {
+            match byte_of(character) {
+                Some(byte) => bytes.push(byte),
+                // An added token is kept as text.
+                None => bytes.extend(character.encode_utf8(&mut [0; 4]).bytes()),
+            }
+        }
+        Some(bytes)
+    }
+
     /// Encodes the bytes `function` of `document`. `max_tokens` counts special tokens too.
     ///
     /// The function is tokenised once and its ids are cut into windows, so a token is the same in every window.
@@ -208,6 +223,16 @@ impl Tokenizer {
         }
         self.inner.get_pre_tokenizer().is_some_and(is_byte_level)
             || matches!(self.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_)))
+    }
+}
+
+/// The byte that a character of a byte-level vocabulary stands for (GPT-2's table: printable Latin-1 stands for itself,
+/// and the other bytes, in their order, are the characters from U+0100 on).
+fn byte_of(character: char) -> Option<u8> {
+    let printable = |byte: u8| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
+    match u32::from(character) {
+        code @ 0..=0xff => u8::try_from(code).ok().filter(|byte| printable(*byte)),
+        code => (0..=0xffu8).filter(|byte| !printable(*byte)).nth(code as usize - 0x100),
     }
 }
 

@@ -13,19 +13,21 @@ use linelens::detector::session::ProviderChoice;
 use linelens::detector::session::{Runtime, SessionOptions};
 use linelens::detector::{Cancellation, Detector, Row, locate};
 use linelens::explain::Method;
+use linelens::graph::attention::word_embedding;
 use linelens::graph::attribution::Target;
 use linelens::graph::backward::Rules;
 use linelens::graph::onnx::ModelProto;
 use linelens::graph::onnx::tensor_proto::DataType;
-use linelens::graph::value_info;
+use linelens::graph::{Graph, Weights, int_attribute, value_info};
 use linelens::syntax::{Function, FunctionKind};
 use linelens::text::{ByteSpan, LineIndex};
+use linelens::tokens::{LongPolicy, Normalize, Token};
 use prost::Message;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::model::{ModelOptions, Shape, write_model_dir};
+use support::model::{ModelOptions, Shape, TinyModel, write_model_dir};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/attribution")
@@ -365,4 +367,176 @@ fn a_model_for_one_function_a_run_is_occluded_row_by_row() {
         assert!((found.raw - expected.raw).abs() < 1e-6, "{found:?} {expected:?}");
     }
     assert!(found.faithfulness.is_some());
+}
+
+/// A model with a relevance output: the sum of each token's word embedding, or what `change` makes of that.
+fn native(
+    change: impl FnOnce(&mut Graph, String) -> (String, DataType),
+    declared: &str,
+) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let tiny = write_model_dir(dir.path(), &ModelOptions::default());
+    let mut graph = Graph::read(tiny.bytes.into()).unwrap();
+    let words = word_embedding(&graph, "input_ids").unwrap().embeddings;
+    let last = graph.constant_i64(&[-1]);
+    let sums = graph.emit("ReduceSum", &[&words, &last], vec![int_attribute("keepdims", 0)]);
+    let (relevance, data_type) = change(&mut graph, sums);
+    let name = graph.emit_as("relevance", "Identity", &[&relevance], vec![]);
+    graph.add_output(&name, data_type);
+    std::fs::write(dir.path().join("model.onnx"), graph.write(Weights::Inline)).unwrap();
+    std::fs::write(dir.path().join("detector.toml"), declared).unwrap();
+    dir
+}
+
+const TEXT: &str = "int f(int n)\n{\n    return n;\n}\n";
+
+#[test]
+fn a_models_own_relevance_is_a_method() {
+    let plain = || native(|_, sums| (sums, DataType::Float), "relevance = \"relevance\"");
+    let tiny = TinyModel::new(&ModelOptions::default());
+    let mut bench = Bench::of(plain());
+    let options = Options { method: Method::Native, ..Default::default() };
+    let finding = bench.analyze(TEXT, &options, &Cancellation::new()).unwrap();
+    assert_eq!(finding.windows, 1);
+    let encode = |bench: &Bench, text: &str| {
+        let (detector, whole) = (
+            Detector::open(bench._dir.path(), &runtime(), &SessionOptions::default()).unwrap(),
+            ByteSpan::new(0, text.len()),
+        );
+        detector.tokenizer().encode(text, whole, Normalize::None, 128, LongPolicy::Window).unwrap()
+    };
+    let words = Graph::read(tiny.bytes.into()).unwrap();
+    let table = words.initializer("words").unwrap().raw_data.clone().unwrap();
+    let of_token = |id: u32| -> f64 {
+        let row = table.chunks_exact(64).nth(id as usize).unwrap();
+        row.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap()))).sum()
+    };
+    let lines = LineIndex::new(TEXT);
+    for line in &finding.lines {
+        let tokens = encode(&bench, TEXT).tokens;
+        let place = |token: &Token| {
+            let code = TEXT[token.span.start..token.span.end].find(|c: char| !c.is_whitespace());
+            lines.line_at(token.span.start + code.unwrap_or(0))
+        };
+        let expected: f64 = tokens.iter().filter(|t| place(t) == line.line).map(|t| of_token(t.id)).sum();
+        assert!((line.raw - expected).abs() < 1e-5, "{line:?}, expected {expected}");
+    }
+    assert_eq!(finding.lines.len(), 4);
+    assert!(bench.analyzer.methods().available.contains(&Method::Native));
+    assert!(bench.analyzer.is_cached(TEXT, &whole(TEXT), &options));
+
+    // Several windows: as every method, each scaled until its mean magnitude is its probability.
+    let long = "x = y;\n".repeat(80);
+    let finding = bench.analyze(&long, &options, &Cancellation::new()).unwrap();
+    assert!(finding.windows > 2);
+    assert_eq!(finding.lines.len(), 80);
+    let encoding = encode(&bench, &long);
+    let mut detector = Detector::open(bench._dir.path(), &runtime(), &SessionOptions::default()).unwrap();
+    let first = &encoding.windows[0];
+    let probability = detector.detect(&first.ids, &Cancellation::new()).unwrap().probability;
+    let of_first: Vec<f64> = encoding.tokens[first.code.clone()].iter().map(|t| of_token(t.id)).collect();
+    let mean = of_first.iter().map(|r| r.abs()).sum::<f64>() / of_first.len() as f64;
+    let of_line = |line: usize| -> f64 {
+        let lines = LineIndex::new(&long);
+        let tokens = encoding.tokens.iter().filter(|token| lines.line_at(token.span.start) == line);
+        tokens.map(|token| of_token(token.id)).sum()
+    };
+    let expected = of_line(2) * probability / mean;
+    assert!((finding.lines[2].raw - expected).abs() < 1e-5, "{:?}, expected {expected}", finding.lines[2]);
+
+    // Without the key in detector.toml the output is none of linelens's business.
+    let dir = plain();
+    std::fs::write(dir.path().join("detector.toml"), "").unwrap();
+    let error = Bench::of(dir).analyze(TEXT, &options, &Cancellation::new()).unwrap_err().to_string();
+    assert!(error.contains("native is not available") && error.contains("relevance = "), "{error}");
+}
+
+#[test]
+fn a_relevance_output_that_is_none_is_an_error() {
+    let open = |dir: &tempfile::TempDir| Detector::open(dir.path(), &runtime(), &SessionOptions::default());
+    let one = |graph: &mut Graph| graph.constant_f32(1.0);
+    let declared = "relevance = \"relevance\"";
+    let cases: Vec<(tempfile::TempDir, &[&str])> = vec![
+        (
+            native(|_, sums| (sums, DataType::Float), "relevance = \"revelance\""),
+            &["relevance: expected one of the outputs", "logits", "\"revelance\""],
+        ),
+        (
+            native(|_, sums| (sums, DataType::Float), "relevance = \"logits\"\nlogits = \"logits\""),
+            &["logits and relevance name the same output"],
+        ),
+        (
+            native(|_, sums| (sums, DataType::Float), "relevance = \"logits\"\nlogits = \"relevance\""),
+            &["[1, 2]", "[batch, tokens]"],
+        ),
+        (
+            native(
+                |graph, sums| {
+                    let to = vec![int_attribute("to", DataType::Int64 as i64)];
+                    (graph.emit("Cast", &[&sums], to), DataType::Int64)
+                },
+                declared,
+            ),
+            &["floats [batch, tokens]", "int64"],
+        ),
+        (
+            native(
+                |graph, sums| {
+                    let axis = graph.constant_i64(&[1]);
+                    let sum = graph.emit("ReduceSum", &[&sums, &axis], vec![int_attribute("keepdims", 1)]);
+                    (sum, DataType::Float)
+                },
+                declared,
+            ),
+            &["shape [1, 1]", "[batch, tokens]"],
+        ),
+        (
+            native(
+                |graph, sums| {
+                    let zero = graph.constant_f32(0.0);
+                    let none = graph.emit("Mul", &[&sums, &zero], vec![]);
+                    (graph.emit("Div", &[&none, &zero], vec![]), DataType::Float)
+                },
+                declared,
+            ),
+            &["\"relevance\"", "finite", "NaN"],
+        ),
+        (
+            native(
+                |graph, sums| {
+                    let (axis, one) = (graph.constant_i64(&[0]), one(graph));
+                    let sums = graph.emit("Mul", &[&sums, &one], vec![]);
+                    (graph.emit("Unsqueeze", &[&sums, &axis], vec![]), DataType::Float)
+                },
+                declared,
+            ),
+            &["shape [1, 1, "],
+        ),
+        (native(|_, sums| (sums, DataType::Float), "relevance = 1"), &["relevance", "an output's name"]),
+    ];
+    for (dir, expected) in &cases {
+        let error = open(dir).unwrap_err().to_string();
+        for part in *expected {
+            assert!(error.contains(part), "does not say \"{part}\": {error}");
+        }
+    }
+    // Numbers that go bad with the input only.
+    let dir = native(
+        |graph, sums| {
+            let (axis, limit) = (graph.constant_i64(&[1]), graph.constant_i64(&[0]));
+            let parts = graph.emit("Shape", &[&sums], vec![]);
+            let length = graph.emit("Gather", &[&parts, &axis], vec![]);
+            let over = graph.constant_i64(&[60]);
+            let rest = graph.emit("Sub", &[&over, &length], vec![]);
+            let rest = graph.emit("Max", &[&rest, &limit], vec![]);
+            let rest = graph.emit("Cast", &[&rest], vec![int_attribute("to", DataType::Float as i64)]);
+            (graph.emit("Div", &[&sums, &rest], vec![]), DataType::Float)
+        },
+        declared,
+    );
+    let mut bench = Bench::of(dir);
+    let options = Options { method: Method::Native, ..Default::default() };
+    bench.analyze(TEXT, &options, &Cancellation::new()).unwrap();
+    let error = bench.analyze(&TEXT.repeat(4), &options, &Cancellation::new()).unwrap_err().to_string();
+    assert!(error.contains("\"relevance\"") && error.contains("finite"), "{error}");
 }

@@ -2,15 +2,23 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support {
+    pub mod golden;
     pub mod model;
     pub mod tokenizer;
 }
 
-use linelens::config::Machine;
+use linelens::analysis::{Analyzer, Options};
+use linelens::config::{Config, Machine};
 use linelens::detector::session::{ProviderChoice, Runtime, RuntimeError, SessionOptions};
 use linelens::detector::{Cancellation, locate};
 use linelens::doctor::{self, Report};
+use linelens::explain::{Method, Steps};
+use linelens::graph::onnx::tensor_proto::DataType;
+use linelens::graph::{Graph, Weights, int_attribute};
+use linelens::syntax::{Function, FunctionKind};
+use linelens::text::{ByteSpan, LineIndex};
 use std::path::{Path, PathBuf};
+use support::golden;
 use support::model::{ModelOptions, Shape, write_model_dir};
 
 fn machine(model: &Path) -> Machine {
@@ -18,6 +26,7 @@ fn machine(model: &Path) -> Machine {
         library: None,
         model: Some(model.to_path_buf()),
         session: SessionOptions { threads: Some(1), ..Default::default() },
+        without_attnlrp: false,
     }
 }
 
@@ -54,7 +63,11 @@ fn a_healthy_set_up() {
             "276 tokens",
             "P(vulnerable (index 1)) above 0.5",
             "at most 128",
-            "attention:first, attention:last, ig, attnlrp, gradient-x-input, occlusion",
+            match cfg!(feature = "attnlrp") {
+                true => "attention:first, attention:last, ig, attnlrp, gradient-x-input, occlusion",
+                false => "attention:first, attention:last, ig, gradient-x-input, occlusion",
+            },
+            "not native: detector.toml names no output",
             "cpu, 1 threads",
         ],
     );
@@ -67,6 +80,153 @@ fn missing_attention_is_said() {
     write_model_dir(dir.path(), &ModelOptions { attention: Shape::Absent, ..Default::default() });
     let text = doctor::examine(&machine(dir.path()), &[]).to_text();
     says(&text, &["methods", "not attention:first", "Softmax"]);
+}
+
+/// What a kind of model allows: ✓ for what works, else a part of the reason.
+const NO_INTEGERS: &str = "integers have no derivative";
+const FUSED: &str = "com.microsoft";
+const EXPECTED: &[(&str, [&str; 5])] = &[
+    // Model, then attention, ig, attnlrp, gradient-x-input, occlusion.
+    ("roberta", ["✓"; 5]),
+    ("codebert", ["✓"; 5]),
+    ("linevul", ["✓"; 5]),
+    ("bert", ["✓"; 5]),
+    ("distilbert", ["✓"; 5]),
+    ("electra", ["✓"; 5]),
+    ("mpnet", ["✓"; 5]),
+    ("deberta-noif", ["✓"; 5]),
+    ("modernbert", ["✓"; 5]),
+    ("codet5", ["✓"; 5]),
+    ("codet5gated", ["✓"; 5]),
+    ("t5seqcls", ["✓"; 5]),
+    ("gpt2", ["✓"; 5]),
+    ("qwen2", ["✓"; 5]),
+    ("roberta-dynint8", ["✓", NO_INTEGERS, NO_INTEGERS, NO_INTEGERS, "✓"]),
+    ("roberta-ortfused", ["Attention (×2)", FUSED, FUSED, FUSED, "✓"]),
+];
+
+/// The row that `doctor` prints, for each of the reference models.
+#[test]
+fn the_methods_of_every_reference_model_are_said_truly() {
+    let mut rows = 0;
+    for values in golden::values() {
+        for model in golden::models(&values) {
+            let directory = golden::model_directory(&values, &model);
+            let report = doctor::examine(&machine(directory.path()), &[]);
+            if model == "deberta-torchscript-17-eager" {
+                assert!(report.model.unwrap_err().contains("subgraph"), "{model}");
+                continue;
+            }
+            let text = report.to_text();
+            let expected = EXPECTED.iter().filter(|(kind, _)| model.starts_with(&format!("{kind}-")));
+            let (_, expected) = expected.max_by_key(|(kind, _)| kind.len()).unwrap();
+            let methods = report.methods.unwrap_or_else(|| panic!("{model}: {text}"));
+            let printed = text.lines().find(|line| line.starts_with("methods")).unwrap();
+            let ids = ["attention:first", "ig", "attnlrp", "gradient-x-input", "occlusion"];
+            for (id, expected) in ids.into_iter().zip(*expected) {
+                let method: Method = id.parse().unwrap();
+                let expected = match (id, cfg!(feature = "attnlrp")) {
+                    ("attnlrp", false) => "cargo feature",
+                    _ => expected,
+                };
+                let works = methods.available.contains(&method);
+                assert_eq!(works, expected == "✓", "{model}, {id}:\n{text}");
+                assert_eq!(printed.contains(&format!(" {id}")), works, "{printed}");
+                if !works {
+                    let reason = methods.unavailable.iter().find(|(of, _)| *of == method).unwrap();
+                    assert!(reason.1.contains(expected), "{model}, {id}: {}", reason.1);
+                    says(&text, &[&format!("not {id}: ")]);
+                }
+            }
+            // What is said to work does, and what is not does not.
+            let (runtime, detector) =
+                doctor::start(&machine(directory.path()), &[]).map_err(|r| r.to_text()).unwrap();
+            assert!(runtime.version().starts_with("1."));
+            let mut analyzer = Analyzer::new(detector);
+            let source = "t5 t6 t7\nt8 t9\n";
+            for (id, expected) in ids.into_iter().zip(*expected) {
+                let options = Options {
+                    method: id.parse().unwrap(),
+                    steps: Some(Steps::Fixed(4)),
+                    ..Default::default()
+                };
+                let found = analyzer.analyze(
+                    source,
+                    &LineIndex::new(source),
+                    &whole(source),
+                    &options,
+                    &Cancellation::new(),
+                    &mut |_, _| {},
+                );
+                let allowed = expected == "✓" && (id != "attnlrp" || cfg!(feature = "attnlrp"));
+                assert_eq!(found.is_ok(), allowed, "{model}, {id}: {found:?}");
+            }
+            rows += 1;
+        }
+    }
+    assert!(rows >= 30, "{rows}");
+}
+
+/// Nothing but token ids in and a score out.
+#[test]
+fn a_black_box_has_occlusion_only() {
+    let directory = tempfile::tempdir().unwrap();
+    write_model_dir(directory.path(), &ModelOptions::default());
+    // Counts a token: no embedding, no derivative.
+    let mut graph = Graph::new(17);
+    graph.add_input("input_ids", DataType::Int64, &["batch", "sequence"]);
+    let wanted = graph.constant_i64(&[8]);
+    let equal = graph.emit("Equal", &["input_ids", &wanted], vec![]);
+    let ones = graph.emit("Cast", &[&equal], vec![int_attribute("to", DataType::Float as i64)]);
+    let axis = graph.constant_i64(&[1]);
+    let count = graph.emit("ReduceSum", &[&ones, &axis], vec![int_attribute("keepdims", 1)]);
+    let score = graph.emit_as("score", "Sigmoid", &[&count], vec![]);
+    graph.add_output(&score, DataType::Float);
+    std::fs::write(directory.path().join("model.onnx"), graph.write(Weights::Inline)).unwrap();
+    std::fs::write(directory.path().join("config.json"), "{}").unwrap();
+    let report = doctor::examine(&machine(directory.path()), &[]);
+    let methods = report.methods.clone().unwrap_or_else(|| panic!("{}", report.to_text()));
+    assert_eq!(methods.available, [Method::Occlusion]);
+    assert_eq!(methods.unavailable.len(), 5, "{}", report.to_text());
+}
+
+#[test]
+fn attnlrp_can_be_switched_off() {
+    let directory = tempfile::tempdir().unwrap();
+    write_model_dir(directory.path(), &ModelOptions::default());
+    let (config, problems) = Config::load_from(&serde_json::json!({"attnlrp": false}), |_| None);
+    assert_eq!(problems, []);
+    let machine = Machine { model: Some(directory.path().to_path_buf()), ..config.machine() };
+    let report = doctor::examine(&machine, &[]);
+    let methods = report.methods.clone().unwrap();
+    assert!(!methods.available.contains(&Method::AttnLrp));
+    let reason = if cfg!(feature = "attnlrp") { "attnlrp = false" } else { "cargo feature" };
+    says(&report.to_text(), &["not attnlrp: ", reason]);
+    let (_, detector) = doctor::start(&machine, &[]).map_err(|r| r.to_text()).unwrap();
+    let options = Options { method: Method::AttnLrp, ..Default::default() };
+    let source = "int f(void);\n";
+    let mut analyzer = Analyzer::new(detector);
+    let error = analyzer
+        .analyze(
+            source,
+            &LineIndex::new(source),
+            &whole(source),
+            &options,
+            &Cancellation::new(),
+            &mut |_, _| {},
+        )
+        .unwrap_err();
+    says(&error.to_string(), &["attnlrp is not available", reason]);
+}
+
+fn whole(text: &str) -> Function {
+    Function {
+        name: String::new(),
+        kind: FunctionKind::Function,
+        span: ByteSpan::new(0, text.len()),
+        name_span: ByteSpan::new(0, 0),
+        parse_errors: false,
+    }
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(super) struct Global {
 /// Settings of an analysis.
 #[derive(Debug, Args)]
 pub(super) struct Analysis {
-    /// editor (long functions in windows) or paper (truncated, as in the literature)
+    /// editor (long functions in windows), paper (truncated, as in the literature) or reference (as the code of Pintore et al.)
     #[arg(long, value_name = "PROFILE")]
     pub(super) profile: Option<String>,
     /// Flag a function when its probability exceeds this; default: the detector's
@@ -94,7 +94,7 @@ pub(super) struct Explain {
     /// The function with this name (`bar` also finds `Foo::bar`)
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
-    /// attention:first, attention:last, attention:N, ig, attnlrp, gradient-x-input, occlusion, or all
+    /// attention:first, attention:last, attention:N, ig, attnlrp, gradient-x-input, occlusion, native, or all
     #[arg(long, value_name = "METHOD")]
     pub(super) method: Option<String>,
     #[command(flatten)]

@@ -35,9 +35,10 @@ fn to_json(report: &Report) -> Value {
         .iter()
         .map(|p| json!({"name": p.name, "works": p.works, "reason": p.reason, "advice": p.advice}))
         .collect();
-    let methods = report.methods.as_ref().map(|(works, fails)| {
-        let works: Vec<String> = works.iter().map(ToString::to_string).collect();
-        let fails: Vec<Value> = fails
+    let methods = report.methods.as_ref().map(|methods| {
+        let works: Vec<String> = methods.available.iter().map(ToString::to_string).collect();
+        let fails: Vec<Value> = methods
+            .unavailable
             .iter()
             .map(|(method, reason)| json!({"method": method.to_string(), "reason": reason}))
             .collect();

@@ -189,7 +189,7 @@ impl Attribution {
         let folder = Folder::of(onnx, &graph).map_err(unavailable)?;
         let ids = ids_input(&graph).map_err(unavailable)?;
         let inputs = inputs(&graph, &ids, &Config::default()).map_err(unavailable)?;
-        let output = choose_output(&graph, None).map_err(unavailable)?;
+        let output = choose_output(&graph, None, None).map_err(unavailable)?;
         let source =
             Source { runtime: runtime.clone(), options: options.clone(), provider: Provider::Cpu, folder };
         Attribution::new(&Recipe { source, graph, inputs, ids, output, target, sample: sample.to_vec() })

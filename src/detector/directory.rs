@@ -193,6 +193,13 @@ impl Config {
         ];
         self.model_type.as_deref().is_some_and(|kind| KINDS.contains(&kind))
     }
+
+    /// Whether all padding has one position, so that each padding token more has the same effect as the one before it.
+    pub(super) fn padding_shares_a_position(&self) -> bool {
+        const KINDS: [&str; 5] =
+            ["roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "roberta-prelayernorm"];
+        self.model_type.as_deref().is_some_and(|kind| KINDS.contains(&kind))
+    }
 }
 
 /// The names in index order.
@@ -249,6 +256,8 @@ pub(super) struct Declaration {
     pub(super) max_tokens: Option<usize>,
     pub(super) logits: Option<String>,
     pub(super) output: Option<OutputKind>,
+    /// The output that holds the model's own relevance of each token.
+    pub(super) relevance: Option<String>,
 }
 
 impl Declaration {
@@ -310,6 +319,10 @@ impl Declaration {
                         Some("probabilities") => OutputKind::Probabilities,
                         _ => return Err(bad("\"logits\" or \"probabilities\"")),
                     });
+                }
+                "relevance" => {
+                    declared.relevance =
+                        Some(value.as_str().ok_or_else(|| bad("an output's name"))?.to_string());
                 }
                 _ => {
                     return Err(DetectorError::UnknownKey { path: path.to_path_buf(), key: key.clone() });

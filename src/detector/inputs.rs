@@ -13,6 +13,8 @@ pub(super) enum Filling {
     Zeros,
     /// Consecutive positions from this one on.
     Positions(i64),
+    /// The same, where all padding has the position before the first.
+    PositionsBehindPadding(i64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,10 @@ pub(super) fn feeds_of<'a>(inputs: &'a [Input], rows: &[Row]) -> Vec<Feed<'a>> {
             Filling::Ids => of_rows(&|row, place| f64::from(row.ids[place])),
             Filling::Ones => of_rows(&|row, place| if place < row.real { 1.0 } else { 0.0 }),
             Filling::Zeros => of_rows(&|_, _| 0.0),
+            Filling::PositionsBehindPadding(first) => of_rows(&|row, place| match place < row.real {
+                true => (first + place as i64) as f64,
+                false => (first - 1) as f64,
+            }),
             Filling::Positions(first) => of_rows(&|_, place| (first + place as i64) as f64),
         },
     };
@@ -105,7 +111,7 @@ pub(super) fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<In
         } else if lower.contains("position") {
             match (config.is_roberta(), config.model_type.as_deref()) {
                 // Padding's own position comes first.
-                (true, _) => Filling::Positions(config.pad_token_id.unwrap_or(1) + 1),
+                (true, _) => Filling::PositionsBehindPadding(config.pad_token_id.unwrap_or(1) + 1),
                 (
                     false,
                     Some("bert" | "electra" | "albert" | "distilbert" | "deberta" | "deberta-v2" | "gpt2"),
@@ -159,16 +165,57 @@ pub(super) fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<In
     Ok(inputs)
 }
 
-/// The output that holds the verdict.
-pub(super) fn choose_output(graph: &Graph, declared: Option<&str>) -> Result<String, String> {
-    let all = || {
-        let describe = |output: &crate::graph::onnx::ValueInfoProto| match output.tensor_type() {
-            Some((_, Some(dimensions))) => format!("{} ({} dimensions)", output.name(), dimensions.len()),
-            _ => output.name().to_string(),
-        };
-        graph.outputs().iter().map(describe).collect::<Vec<_>>().join(", ")
+/// The output that `detector.toml` names as the model's own relevance: floats `[batch, tokens]`, as far as the file says
+/// so (a trial run tells the rest).
+pub(super) fn relevance_output(graph: &Graph, declared: &str) -> Result<String, String> {
+    let Some(output) = graph.outputs().iter().find(|output| output.name() == declared) else {
+        return Err(format!(
+            "detector.toml: relevance: expected one of the outputs {}, found \"{declared}\"",
+            all_outputs(graph)
+        ));
     };
+    let wrong = |found: String| {
+        Err(format!(
+            "detector.toml: relevance: expected an output of floats [batch, tokens], found \"{declared}\" with {found}"
+        ))
+    };
+    match output.tensor_type() {
+        Some((data_type, _)) if !is_float(data_type) => {
+            wrong(format!("elements of the type {}", data_type.as_str_name().to_lowercase()))
+        }
+        Some((_, Some(dimensions))) if dimensions.len() != 2 => {
+            wrong(format!("{} dimensions", dimensions.len()))
+        }
+        _ => Ok(declared.to_string()),
+    }
+}
+
+fn is_float(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Float | DataType::Float16 | DataType::Bfloat16 | DataType::Double)
+}
+
+fn all_outputs(graph: &Graph) -> String {
+    let describe = |output: &crate::graph::onnx::ValueInfoProto| match output.tensor_type() {
+        Some((_, Some(dimensions))) => format!("{} ({} dimensions)", output.name(), dimensions.len()),
+        _ => output.name().to_string(),
+    };
+    graph.outputs().iter().map(describe).collect::<Vec<_>>().join(", ")
+}
+
+/// The output that holds the verdict; `relevance` is one that does not.
+pub(super) fn choose_output(
+    graph: &Graph,
+    declared: Option<&str>,
+    relevance: Option<&str>,
+) -> Result<String, String> {
+    let all = || all_outputs(graph);
     if let Some(name) = declared {
+        if relevance == Some(name) {
+            return Err(format!(
+                "detector.toml: logits and relevance name the same output \"{name}\", expected two of {}",
+                all()
+            ));
+        }
         return match graph.outputs().iter().any(|output| output.name() == name) {
             true => Ok(name.to_string()),
             false => {
@@ -176,16 +223,16 @@ pub(super) fn choose_output(graph: &Graph, declared: Option<&str>) -> Result<Str
             }
         };
     }
-    if graph.outputs().iter().any(|output| output.name() == "logits") {
+    if relevance != Some("logits") && graph.outputs().iter().any(|output| output.name() == "logits") {
         return Ok("logits".to_string());
     }
     let usable: Vec<&str> = graph
         .outputs()
         .iter()
+        .filter(|output| relevance != Some(output.name()))
         .filter(|output| match output.tensor_type() {
             Some((data_type, dimensions)) => {
-                let float = matches!(data_type, DataType::Float | DataType::Float16 | DataType::Double);
-                float && dimensions.is_none_or(|d| matches!(d.len(), 1 | 2))
+                is_float(data_type) && dimensions.is_none_or(|d| matches!(d.len(), 1 | 2))
             }
             None => true,
         })

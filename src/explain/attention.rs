@@ -1,8 +1,8 @@
 //! Attention received, from any encoder layer.
 
 use super::windows::WindowRelevance;
-use super::{ExplainError, Layer, Method};
-use crate::detector::Detection;
+use super::{ExplainError, Layer, Method, Progress, Subject};
+use crate::detector::{Cancellation, Detection, Detector};
 use crate::tokens::Encoding;
 
 /// Attention of the code tokens of each window, which comes with the detection.
@@ -20,6 +20,32 @@ pub(super) fn relevance(
             Ok(WindowRelevance::of(window, detection, &received))
         })
         .collect()
+}
+
+/// As [`relevance`], of each window's input as if it were padded to the model's maximum: queries of padding pay attention,
+/// too, so that the columns differ from those at the exact length.
+pub(super) fn as_if_padded(
+    method: Method,
+    detector: &mut Detector,
+    subject: Subject<'_>,
+    cancel: &Cancellation,
+    progress: Progress<'_>,
+) -> Result<Vec<WindowRelevance>, ExplainError> {
+    let total = subject.encoding.windows.len();
+    let mut padded = Vec::with_capacity(total);
+    for (done, (window, detection)) in subject.encoding.windows.iter().zip(subject.detections).enumerate() {
+        progress(done, total);
+        if detector.special_tokens().pad.is_none() {
+            let reason =
+                "the tokenizer has no padding token, which the reference profile pads with".to_string();
+            return Err(ExplainError::Unavailable { method, reason });
+        }
+        let attention = detector.attention_as_if_padded(&window.ids, detection, cancel);
+        let attention = attention.map_err(ExplainError::detect(method))?;
+        padded.push(Detection { attention, ..detection.clone() });
+    }
+    progress(total, total);
+    relevance(method, subject.encoding, &padded)
 }
 
 /// Attention received by each input token in one encoder layer, Σ heads Σ queries A[h, query, token].
@@ -63,7 +89,11 @@ mod tests {
     }
 
     fn detection(probability: f64, attention: &[&[f32]]) -> Detection {
-        Detection { probability, attention: attention.iter().map(|layer| layer.to_vec()).collect() }
+        Detection {
+            probability,
+            attention: attention.iter().map(|layer| layer.to_vec()).collect(),
+            relevance: None,
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum Method {
     GradientTimesInput,
     /// Needs nothing of the model but its verdict.
     Occlusion,
+    /// The relevance that the model itself gives, as an output.
+    Native,
 }
 
 impl Method {
@@ -37,7 +39,7 @@ impl Method {
                 Some(Derivation::GradientTimesInput(Rules::AttnLrp { plain_head_tanh: false }))
             }
             Method::GradientTimesInput => Some(Derivation::GradientTimesInput(Rules::Gradient)),
-            Method::Attention(_) | Method::Occlusion => None,
+            Method::Attention(_) | Method::Occlusion | Method::Native => None,
         }
     }
 }
@@ -46,7 +48,7 @@ impl Method {
 pub enum MethodError {
     #[error(
         "unknown method \"{0}\": use attention:first, attention:last, attention:N with N a layer from 1, ig, attnlrp, \
-         gradient-x-input or occlusion"
+         gradient-x-input, occlusion or native"
     )]
     Unknown(String),
 }
@@ -68,6 +70,7 @@ impl fmt::Display for Method {
             Method::AttnLrp => f.write_str("attnlrp"),
             Method::GradientTimesInput => f.write_str("gradient-x-input"),
             Method::Occlusion => f.write_str("occlusion"),
+            Method::Native => f.write_str("native"),
         }
     }
 }
@@ -81,6 +84,7 @@ impl FromStr for Method {
             "attnlrp" => return Ok(Method::AttnLrp),
             "gradient-x-input" => return Ok(Method::GradientTimesInput),
             "occlusion" => return Ok(Method::Occlusion),
+            "native" => return Ok(Method::Native),
             _ => {}
         }
         match text.strip_prefix("attention:").ok_or_else(unknown)? {
@@ -141,6 +145,7 @@ mod tests {
             "attnlrp",
             "gradient-x-input",
             "occlusion",
+            "native",
         ] {
             assert_eq!(id.parse::<Method>().unwrap().to_string(), id);
         }

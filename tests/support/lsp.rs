@@ -70,6 +70,8 @@ fn info() -> DetectorInfo {
         long: LongPolicy::Window,
         layers: 4,
         no_attention: None,
+        no_attnlrp: None,
+        relevance: None,
         execution_provider: "cpu".into(),
         provider_note: None,
         tokenizer: "fake".into(),
@@ -174,6 +176,7 @@ fn finding(
         windows: 1,
         lines: scored,
         unseen_lines: Vec::new(),
+        units: Vec::new(),
         completeness: None,
         faithfulness: None,
     }
