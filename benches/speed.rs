@@ -7,7 +7,7 @@ use divan::{Bencher, black_box};
 use linelens::analysis::{Analyzer, Options};
 use linelens::detector::session::{ProviderChoice, Runtime, SessionOptions};
 use linelens::detector::{Cancellation, Detector, locate};
-use linelens::explain::{self, Method, Steps, Subject};
+use linelens::explain::{self, Manner, Method, Steps, Subject};
 use linelens::syntax::{Edit, Language, SyntaxTree};
 use linelens::text::{ByteSpan, LineIndex};
 use linelens::tokens::{Encoding, LongPolicy, Normalize};
@@ -109,7 +109,15 @@ fn relevance_at_256_tokens(bencher: Bencher, method: &str) {
     let groups: Vec<Vec<usize>> = (0..254).collect::<Vec<_>>().chunks(12).map(<[usize]>::to_vec).collect();
     let mut relevance = || {
         let subject = Subject { encoding: &encoding, detections: &detections, groups: &groups };
-        explain::explain(method, Steps::Fixed(50), &mut detector, subject, &cancel, &mut |_, _| {}).unwrap()
+        explain::explain(
+            method,
+            Manner { steps: Steps::Fixed(50), as_published: false },
+            &mut detector,
+            subject,
+            &cancel,
+            &mut |_, _| {},
+        )
+        .unwrap()
     };
     // The first use derives the graph.
     relevance();

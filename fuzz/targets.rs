@@ -13,6 +13,7 @@ use linelens::text::{ByteSpan, LineIndex, Position, PositionEncoding};
 use linelens::tokens::{LongPolicy, Normalize, Tokenizer};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 pub type Target = fn(&[u8]);
 
@@ -50,10 +51,15 @@ impl<'a> Choices<'a> {
     }
 }
 
+/// A parse ends after two seconds, which hostile texts of a few kilobytes take on a busy machine; the same text may then
+/// have another tree the next time.
+const LONGEST_COMPARED: Duration = Duration::from_secs(2);
+
 /// Functions are found in any text, inside it, in order; and after an edit the same ones as in a fresh parse.
 pub fn finder(data: &[u8]) {
     let (mut choices, text) = Choices::split(data, 6);
     let language = if choices.byte().is_multiple_of(2) { Language::C } else { Language::Cpp };
+    let begun = Instant::now();
     let tree = SyntaxTree::parse(&text, language);
     let functions = tree.functions(&text);
     check_functions(&text, &functions);
@@ -72,7 +78,10 @@ pub fn finder(data: &[u8]) {
         ["", "x", "{", "}", "\n", "/*", "#if 0\n", "\"", "é", "int f(void) { }\n"][choices.byte() % 10];
     let new = format!("{}{inserted}{}", &text[..start], &text[old_end..]);
     let edited = tree.edited(&text, &new, Edit { start, old_end, new_end: start + inserted.len() });
-    assert_eq!(edited.functions(&new), SyntaxTree::parse(&new, language).functions(&new), "after an edit");
+    let fresh = SyntaxTree::parse(&new, language);
+    if begun.elapsed() < LONGEST_COMPARED {
+        assert_eq!(edited.functions(&new), fresh.functions(&new), "after an edit");
+    }
 }
 
 fn check_functions(text: &str, functions: &[Function]) {
@@ -140,10 +149,13 @@ pub fn sync(data: &[u8]) {
         expected.replace_range(start..end, inserted);
     }
     let language = if choices.byte().is_multiple_of(2) { "c" } else { "cpp" };
+    let begun = Instant::now();
     let found = synchronize(language, &text, Value::Array(changes), encoding).unwrap();
     assert_eq!(found.text, expected);
     assert_eq!(found.replayed.as_ref(), Some(&expected), "the edits that were reported");
-    assert_eq!(found.functions, found.functions_of_a_fresh_parse);
+    if begun.elapsed() < LONGEST_COMPARED {
+        assert_eq!(found.functions, found.functions_of_a_fresh_parse);
+    }
 }
 
 fn position(choices: &mut Choices<'_>) -> (u32, u32) {

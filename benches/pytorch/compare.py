@@ -40,6 +40,7 @@ def parse():
     parser.add_argument("directory", type=pathlib.Path, metavar="MODEL_DIRECTORY")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results.json"), help="kept: sections not run again stay in it")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
+    parser.add_argument("--methods", nargs="+", default=["attention:last", "attnlrp", "ig"], help="for pipeline and start")
     parser.add_argument("--lengths", nargs="+", type=int, default=[128, 256, 512])
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--ig-pairs", type=int, default=3, help="integrated gradients take a minute a side at 512 tokens")
@@ -130,7 +131,8 @@ class Run:
 
     def pipeline(self):
         """Each pair has a function of its own, since linelens keeps what it computed."""
-        for method, pairs in (("attention:last", self.arguments.pairs), ("attnlrp", self.arguments.pairs), ("ig", self.arguments.ig_pairs)):
+        for method in self.arguments.methods:
+            pairs = self.arguments.ig_pairs if method == "ig" else self.arguments.pairs
             with self.linelens() as ours, self.torch() as theirs:
                 ours.ask("start", method=method, text=self.functions.of(32)[0]), theirs.ask("open")
                 if method == "attnlrp":
@@ -151,7 +153,7 @@ class Run:
         def plain(_):
             with self.linelens() as ours:
                 return ours.ask("plain session")
-        for method in ("attention:last", "attnlrp", "ig"):
+        for method in self.arguments.methods:
             self.compare("start", 128, min(self.arguments.pairs, 5), lambda _: explained(method), plain, variant=method)
 
     def memory(self):

@@ -9,7 +9,7 @@
 use linelens::analysis::{Analyzer, Options, Profile};
 use linelens::detector::session::{ProviderChoice, Runtime, SessionOptions};
 use linelens::detector::{Cancellation, Detection, Detector, locate};
-use linelens::explain::{self, Method, Steps, Subject};
+use linelens::explain::{self, Manner, Method, Steps, Subject};
 use linelens::syntax::{Language, SyntaxTree};
 use linelens::text::{ByteSpan, LineIndex};
 use linelens::tokens::{Encoding, Token, Window};
@@ -112,14 +112,14 @@ impl Side {
         let tokens = ids[1..=code].iter().map(|id| Token { id: *id, span: ByteSpan::new(0, 1) }).collect();
         let window = Window { ids: ids.to_vec(), code: 0..code, first_code: 1 };
         let encoding = Encoding { tokens, windows: vec![window] };
-        let detections = [Detection { probability: 1.0, attention: Vec::new() }];
+        let detections = [Detection { probability: 1.0, attention: Vec::new(), relevance: None }];
         let groups = Vec::new();
         let subject = Subject { encoding: &encoding, detections: &detections, groups: &groups };
         let method: Method = method.parse().unwrap();
         let started = Instant::now();
         let found = explain::explain(
             method,
-            Steps::Fixed(50),
+            Manner { steps: Steps::Fixed(50), as_published: false },
             self.detector(),
             subject,
             &Cancellation::new(),
