@@ -3,6 +3,10 @@
 //! `tests/fuzz.rs` runs them on mutated files of `corpus` with the stable toolchain, `fuzz_targets` under libFuzzer.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+use linelens::annotations::dataset::{self, Format};
+use linelens::annotations::matching::{self, Place};
+use linelens::annotations::native::{self, Row};
+use linelens::annotations::{FunctionLines, Record};
 use linelens::config::{Config, Source};
 use linelens::graph::attention;
 use linelens::graph::canonical::{canonicalize, with_visible_attention};
@@ -26,6 +30,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("configuration", configuration),
     ("onnx", onnx),
     ("tokenizer", tokenizer),
+    ("annotations", annotations),
 ];
 
 const ENCODINGS: [PositionEncoding; 3] =
@@ -268,5 +273,62 @@ pub fn tokenizer(data: &[u8]) {
                 assert!(ids.eq(code.iter().copied()), "{window:?}");
             }
         }
+    }
+}
+
+/// Ground truth in any format, or errors with the number of their row; labelled lines lie inside the function; what is
+/// written of a record is the record.
+pub fn annotations(data: &[u8]) {
+    let (mut choices, _) = Choices::split(data, 1);
+    let formats = Format::ALL.iter().copied().map(Some).chain([None]).collect::<Vec<_>>();
+    let format = formats[choices.byte() % formats.len()];
+    let mut records = Vec::new();
+    // The readers stream, so they take files. A file of its own for each thread.
+    let name = format!("linelens-fuzz-{}-{:?}", std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, data).unwrap();
+    for format in [format, None] {
+        let Ok(samples) = dataset::import(&path, format) else { continue };
+        let has_code = samples.format().has_code();
+        for row in samples {
+            match row {
+                Err(error) => assert!(!error.to_string().is_empty()),
+                Ok(sample) => {
+                    let lines = FunctionLines::new(&sample.code).count();
+                    assert!(
+                        !has_code || sample.record.lines.iter().all(|line| line.line < lines),
+                        "{sample:?}"
+                    );
+                    records.push(sample.record);
+                }
+            }
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+    let text = String::from_utf8_lossy(data);
+    records.extend(text.lines().filter_map(|line| match native::parse(line) {
+        Ok(Row::Record(record)) => Some(*record),
+        _ => None,
+    }));
+    for record in &records {
+        written_and_read(record);
+    }
+    let place = Place { file: Some("a/b.c"), name: "f", first_line: 3, text: &text };
+    let lines = FunctionLines::new(&text).count();
+    for matched in
+        matching::find(&records, &[place, Place { name: "g", first_line: 90, ..place }]).functions.concat()
+    {
+        assert!(matched.lines.iter().all(|(line, _)| *line < lines), "{matched:?}");
+        assert!(matched.lines.is_sorted_by(|a, b| a.0 < b.0), "{matched:?}");
+    }
+}
+
+fn written_and_read(record: &Record) {
+    let line = native::to_line(record);
+    assert!(!line.contains('\n'), "{line}");
+    // A record of another format may hold what the native one refuses; what it takes it keeps.
+    if let Ok(Row::Record(once)) = native::parse(&line) {
+        let again = native::parse(&native::to_line(&once)).unwrap();
+        assert_eq!(again, Row::Record(once));
     }
 }

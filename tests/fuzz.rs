@@ -57,6 +57,11 @@ fn tokenizer() {
 }
 
 #[test]
+fn annotations() {
+    run("annotations");
+}
+
+#[test]
 fn every_target_has_a_corpus_a_test_and_a_program() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
@@ -109,7 +114,8 @@ fn run(name: &str) {
         if number > 0 && number.is_multiple_of(50_000) {
             println!("{name}: {number} inputs in {:.0?}, the slowest took {slowest:.1?}", begun.elapsed());
         }
-        if took > LONG {
+        // A long run goes on in the background, where the time that an input takes says little.
+        if took > LONG && count <= FEW {
             panic!("{name}, input {number}, took {took:?}: {}", keep(name, number, &input).display());
         }
     }
