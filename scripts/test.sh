@@ -20,6 +20,15 @@ shell_syntax() {
     done
 }
 
+# The comparison with PyTorch itself needs gigabytes of Python packages and an hour; see benches/pytorch/README.md.
+benchmark_scripts() {
+    local script
+    for script in compare model torch_side; do
+        PYTHONDONTWRITEBYTECODE=1 python3 "benches/pytorch/$script.py" --help >/dev/null
+    done
+    PYTHONDONTWRITEBYTECODE=1 python3 benches/pytorch/compare.py --check
+}
+
 # The output is kept, so that the closing line can sum it up.
 log=target/test-output.txt
 cargo_test() {
@@ -38,6 +47,7 @@ sum_up() {
 }
 
 step "shell scripts" shell_syntax
+step "benchmark scripts" benchmark_scripts
 step "cargo fmt" cargo fmt --check
 step "cargo clippy" cargo clippy --all-targets --locked -- -D warnings
 step "cargo test" cargo_test

@@ -6,6 +6,8 @@
 mod actions;
 mod counterpart;
 mod documents;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hover;
 mod lens;
 mod options;

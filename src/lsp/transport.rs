@@ -135,6 +135,16 @@ async fn write_frame<W: AsyncWrite + Unpin>(output: &mut W, body: &[u8]) -> std:
     output.flush().await
 }
 
+/// For each message whether it would be handed on.
+pub(super) async fn read_all(bytes: &[u8]) -> Vec<bool> {
+    let mut input = BufReader::new(bytes);
+    let mut taken = Vec::new();
+    while let Ok(Some(frame)) = read_frame(&mut input).await {
+        taken.push(matches!(frame, Frame::Message(body) if complaint(&body).is_none()));
+    }
+    taken
+}
+
 /// What tower-lsp reads, tried before it does.
 #[derive(Deserialize)]
 #[serde(untagged)]
