@@ -40,6 +40,7 @@ sum_up() {
 step "shell scripts" shell_syntax
 step "cargo fmt" cargo fmt --check
 step "cargo clippy" cargo clippy --all-targets --locked -- -D warnings
+step "without AttnLRP" cargo check --locked --no-default-features
 step "cargo test" cargo_test
 step "cargo deny" deny
 step "Neovim" scripts/test-nvim.sh
