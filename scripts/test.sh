@@ -50,6 +50,7 @@ step "shell scripts" shell_syntax
 step "benchmark scripts" benchmark_scripts
 step "cargo fmt" cargo fmt --check
 step "cargo clippy" cargo clippy --all-targets --locked -- -D warnings
+step "without AttnLRP" cargo check --locked --no-default-features
 step "cargo test" cargo_test
 step "cargo deny" deny
 step "Neovim" scripts/test-nvim.sh

@@ -33,6 +33,7 @@ use positions::Positions;
 use session::{Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use verdict::Verdict;
 
 /// Models of at least this many bytes stay in their files. Smaller ones are copied, which costs little: a mapped file
@@ -56,6 +57,8 @@ pub struct Detection {
 pub struct DetectorInfo {
     pub name: String,
     pub directory: PathBuf,
+    /// The ONNX file.
+    pub onnx: PathBuf,
     /// Of the ONNX file, hex.
     pub sha256: String,
     pub max_tokens: usize,
@@ -85,9 +88,13 @@ pub struct DetectorInfo {
 pub struct Detector {
     info: DetectorInfo,
     tokenizer: Tokenizer,
-    session: Session,
+    /// Of the forward pass. Absent only if it could not be opened again.
+    session: Option<Session>,
     verdict: Verdict,
     recipe: Recipe,
+    forward: Forward,
+    /// Whether the session shares its weights with those of derived graphs, or has no use for that.
+    shares_weights: bool,
     /// Made when a method first asks for it; a failure is remembered, too.
     attribution: Option<Result<Box<Attribution>, AttributionError>>,
     special: SpecialTokens,
@@ -238,12 +245,13 @@ impl Detector {
         let info = DetectorInfo {
             name: declared.name.clone().unwrap_or_else(|| directory_name(directory)),
             directory: directory.to_path_buf(),
+            onnx: files.onnx.clone(),
             sha256,
             max_tokens,
             threshold: declared.threshold.unwrap_or(0.5),
             normalize: declared.normalize.unwrap_or_default(),
             long: declared.long.unwrap_or_default(),
-            layers: opened.layers,
+            layers: opened.names.len(),
             no_attention: opened.no_attention,
             no_attnlrp: (!cfg!(feature = "attnlrp"))
                 .then(|| "this build was made without it (cargo feature `attnlrp`)".to_string()),
@@ -262,14 +270,24 @@ impl Detector {
             graph.detach(&weights.file);
         }
         let padding_shares_a_position = config.padding_shares_a_position();
-        let source = Source { runtime: runtime.clone(), options: options.clone(), provider, folder: weights };
+        let source = Source {
+            runtime: runtime.clone(),
+            options: options.clone(),
+            provider,
+            folder: weights,
+            shared: Arc::default(),
+        };
+        let forward = Forward { relevance: info.relevance.clone(), layers: opened.names };
+        let shares_weights = !source.can_share_weights();
         let recipe = Recipe { source, graph, inputs, ids, output, target: verdict.target(), sample: probe };
         Ok(Detector {
             info,
             tokenizer,
-            session: opened.session,
+            session: Some(opened.session),
             verdict,
             recipe,
+            forward,
+            shares_weights,
             attribution: None,
             special,
             padding_shares_a_position,
@@ -296,7 +314,7 @@ impl Detector {
 
     fn detect_row(&mut self, row: &Row, cancel: &Cancellation) -> Result<Detection, DetectError> {
         let ids = &row.ids;
-        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, std::slice::from_ref(row)), cancel)?;
+        let outputs = self.run(std::slice::from_ref(row), cancel)?;
         let probability = self
             .verdict
             .probability(&outputs[0].values)
@@ -366,7 +384,7 @@ impl Detector {
     }
 
     fn probabilities_of(&mut self, rows: &[Row], cancel: &Cancellation) -> Result<Vec<f64>, DetectError> {
-        let outputs = self.session.run(&feeds_of(&self.recipe.inputs, rows), cancel)?;
+        let outputs = self.run(rows, cancel)?;
         let values = &outputs[0].values;
         let found: Result<Vec<f64>, String> =
             values.chunks(self.verdict.labels).map(|row| self.verdict.probability(row)).collect();
@@ -379,8 +397,38 @@ impl Detector {
         }
     }
 
-    /// The model as a function that can be differentiated, or why it is none.
+    /// The model as a function that can be differentiated, ready to run, or why it is none. From the first call on all
+    /// sessions share their weights, which takes one copy of them more than the forward pass alone.
     pub fn attribution(&mut self) -> Result<&mut Attribution, AttributionError> {
+        self.differentiable()?;
+        if !self.shares_weights {
+            self.shares_weights = true;
+            // Let go of first: the two would take the memory of both.
+            self.session = None;
+            self.session().map_err(|error| AttributionError::Run(error.to_string()))?;
+        }
+        self.differentiable()
+    }
+
+    fn run(&mut self, rows: &[Row], cancel: &Cancellation) -> Result<Vec<Output>, DetectError> {
+        let inputs = self.recipe.inputs.clone();
+        Ok(self.session()?.run(&feeds_of(&inputs, rows), cancel)?)
+    }
+
+    /// The session of the forward pass, opened where there is none.
+    fn session(&mut self) -> Result<&mut Session, DetectError> {
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => {
+                let graph = self.forward.graph(&self.recipe.graph, &self.recipe.output);
+                self.recipe.source.open_sharing(&graph).map_err(DetectError::Run)?
+            }
+        };
+        Ok(self.session.insert(session))
+    }
+
+    /// The model as a function that can be differentiated, or why it is none; nothing runs.
+    pub fn differentiable(&mut self) -> Result<&mut Attribution, AttributionError> {
         let made = self.attribution.get_or_insert_with(|| Attribution::new(&self.recipe).map(Box::new));
         made.as_deref_mut().map_err(|error| error.clone())
     }
@@ -404,6 +452,31 @@ impl From<RunError> for DetectError {
     }
 }
 
+/// The graph of the forward pass.
+#[derive(Clone, Debug)]
+struct Forward {
+    relevance: Option<String>,
+    /// Attention weights of each layer.
+    layers: Vec<String>,
+}
+
+impl Forward {
+    /// The verdict, relevance where the model has it, and the attention received in each layer.
+    fn graph(&self, graph: &Graph, output: &str) -> Graph {
+        let mut graph = graph.clone();
+        let mut outputs = Vec::new();
+        for name in [Some(output), self.relevance.as_deref()].into_iter().flatten() {
+            // Float, whatever the model computes in; no cost where it is float already.
+            let float = graph.emit("Cast", &[name], vec![int_attribute("to", DataType::Float as i64)]);
+            outputs.push(float_output(&float));
+        }
+        outputs
+            .extend(attention::add_outputs(&mut graph, &self.layers).iter().map(|name| float_output(name)));
+        graph.set_outputs(outputs);
+        graph
+    }
+}
+
 /// What a session is opened with.
 struct Opening<'a> {
     runtime: &'a Runtime,
@@ -421,7 +494,8 @@ struct Opening<'a> {
 /// A session that passed a trial run.
 struct Opened {
     session: Session,
-    layers: usize,
+    /// Attention weights of each layer.
+    names: Vec<String>,
     no_attention: Option<String>,
     /// Outputs of the trial run.
     first: Vec<Output>,
@@ -454,7 +528,7 @@ impl Opening<'_> {
             Err(reason) => reason.to_string(),
             Ok(layers) => match self.open_with(provider, &layers) {
                 Ok((session, first)) => match check_attention(&first[self.before()..], self.probe.len()) {
-                    Ok(()) => return Ok(Opened { session, layers: layers.len(), no_attention: None, first }),
+                    Ok(()) => return Ok(Opened { session, names: layers, no_attention: None, first }),
                     Err(reason) => reason,
                 },
                 // If the model does not run without attention either, then that is the error.
@@ -462,7 +536,7 @@ impl Opening<'_> {
             },
         };
         let (session, first) = self.open_with(provider, &[])?;
-        Ok(Opened { session, layers: 0, no_attention: Some(reason), first })
+        Ok(Opened { session, names: Vec::new(), no_attention: Some(reason), first })
     }
 
     /// How many outputs come before attention.
@@ -475,15 +549,8 @@ impl Opening<'_> {
         provider: Provider,
         layers: &[String],
     ) -> Result<(Session, Vec<Output>), DetectorError> {
-        let mut graph = self.graph.clone();
-        // Float, whatever the model computes in; no cost where it is float already.
-        let mut outputs = Vec::new();
-        for name in [Some(self.output), self.relevance].into_iter().flatten() {
-            let float = graph.emit("Cast", &[name], vec![int_attribute("to", DataType::Float as i64)]);
-            outputs.push(float_output(&float));
-        }
-        outputs.extend(attention::add_outputs(&mut graph, layers).iter().map(|name| float_output(name)));
-        graph.set_outputs(outputs);
+        let forward = Forward { relevance: self.relevance.map(str::to_string), layers: layers.to_vec() };
+        let graph = forward.graph(self.graph, self.output);
         let model = graph.write(self.weights.weights());
         let mut session = Session::open(
             self.runtime,

@@ -262,6 +262,18 @@ impl Graph {
     pub fn external_data(&self) -> Vec<ExternalData> {
         self.graph.initializer.iter().filter(|t| t.is_external()).filter_map(|t| external(t).ok()).collect()
     }
+    /// The float matrices that are operands of matrix products: most of a model's weights.
+    pub fn product_weights(&self) -> impl Iterator<Item = &TensorProto> {
+        let is_operand = |tensor: &TensorProto| {
+            self.consumers(tensor.name()).iter().any(|index| {
+                let node = &self.graph.node[*index];
+                node.is_any(&["MatMul", "Gemm"]) && node.input.iter().take(2).any(|i| i == tensor.name())
+            })
+        };
+        self.graph.initializer.iter().filter(move |tensor| {
+            tensor.dims.len() == 2 && tensor.data_type() == DataType::Float as i32 && is_operand(tensor)
+        })
+    }
     /// The operators of the graph and how often each occurs, the most frequent first.
     pub fn operators(&self) -> Vec<(String, usize)> {
         let mut counts: HashMap<String, usize> = HashMap::new();

@@ -118,6 +118,9 @@ fn all_methods_are_one_table() {
     let names: Vec<&str> = methods.iter().map(|method| method["method"].as_str().unwrap()).collect();
     assert_eq!(names.first(), Some(&"attention:first"));
     for name in ["attention:last", "ig", "attnlrp", "gradient-x-input", "occlusion"] {
+        if name == "attnlrp" && !cfg!(feature = "attnlrp") {
+            continue;
+        }
         assert!(names.contains(&name), "{names:?}");
     }
     for method in methods {
@@ -364,6 +367,19 @@ fn graph_writes_a_model_and_says_what_is_in_it() {
     assert_eq!(again.status.code(), Some(2));
     assert!(err(&again).contains("derived.onnx cannot be written"), "{}", err(&again));
     assert!(err(&write("occlusion")).contains("occlusion needs no graph of its own"));
+    let elsewhere = ["graph", "--method", "ig", "--external", "--out", "external.onnx"];
+    let refused = run(folder.path(), &elsewhere, "");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(err(&refused).contains("expected a file in "), "{}", err(&refused));
+    assert!(!folder.path().join("external.onnx").exists());
+    let off = "attnlrp = false\n";
+    let config = folder.path().join("config/linelens");
+    std::fs::create_dir_all(&config).unwrap();
+    std::fs::write(config.join("config.toml"), off).unwrap();
+    let mut switched_off = linelens(folder.path(), &["graph", "--method", "attnlrp", "--out", "lrp.onnx"]);
+    let switched_off = switched_off.env("XDG_CONFIG_HOME", folder.path().join("config")).output().unwrap();
+    assert_eq!(switched_off.status.code(), Some(2));
+    assert!(err(&switched_off).contains("attnlrp is not available"), "{}", err(&switched_off));
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod support {
 }
 #[path = "backward/attnlrp.rs"]
 mod attnlrp;
+#[path = "backward/expansion.rs"]
+mod expansion;
 #[path = "backward/refusals.rs"]
 mod refusals;
 
@@ -289,6 +291,15 @@ fn products() -> Vec<Case> {
     ];
     for (a, b) in pairs {
         cases.push(plain("MatMul", &[a, b], vec![]));
+    }
+    // Weights: a constant on the right.
+    for a in [&[S, 3][..], &[B, S, 3], &[B, 2, S, 3]] {
+        cases.push(case(format!("MatMul of {a:?} and weights"), move |g| {
+            let x = g.input("x", a);
+            let weights: Vec<f64> = (0..12).map(|at| f64::from(at * at % 7) / 3.0 - 1.0).collect();
+            let weights = g.floats(&[3, 4], &weights);
+            g.op("MatMul", &[&x, &weights], vec![])
+        }));
     }
     for (left, right) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         for (alpha, beta) in [(None, None), (Some(0.5), Some(-2.0))] {

@@ -267,6 +267,9 @@ pub(super) struct Graph {
     /// Where the ONNX file goes; it must not exist yet
     #[arg(long, value_name = "FILE")]
     pub(super) out: PathBuf,
+    /// Leave the weights in the model's file, which the new file then has to lie beside
+    #[arg(long)]
+    pub(super) external: bool,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ use crate::explain::Method;
 use crate::{doctor, escape};
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 
 pub(super) fn run(global: &Global, command: &Graph, output: &mut Output) -> Result<u8, Failure> {
     let method: Method = command.method.parse().map_err(|error| Failure::new(format!("{error}")))?;
@@ -16,9 +17,18 @@ pub(super) fn run(global: &Global, command: &Graph, output: &mut Output) -> Resu
     let config = set_up::config(global, None, output)?;
     let (_, mut detector) =
         doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.failure()))?;
+    if let (Method::AttnLrp, Some(reason)) = (method, &detector.info().no_attnlrp) {
+        return Err(Failure::new(format!("{method} is not available for this model: {reason}")));
+    }
+    if command.external {
+        beside(&command.out, &detector.info().onnx)?;
+    }
     let model = detector
-        .attribution()
-        .and_then(|attribution| attribution.export(derivation))
+        .differentiable()
+        .and_then(|attribution| match command.external {
+            true => attribution.export_referring(derivation),
+            false => attribution.export(derivation),
+        })
         .map_err(|error| Failure::new(format!("{method} is not available for this model: {error}")))?;
     let shown = escape::terminal(&command.out.display().to_string());
     let written = OpenOptions::new().write(true).create_new(true).open(&command.out);
@@ -30,4 +40,21 @@ pub(super) fn run(global: &Global, command: &Graph, output: &mut Output) -> Resu
         output.line(&format!("  {name}: {meaning}"))?;
     }
     Ok(0)
+}
+
+/// References to weights do not lead out of a model's folder.
+fn beside(out: &Path, model: &Path) -> Result<(), Failure> {
+    let folder = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        folder.canonicalize().ok()
+    };
+    let model = model.canonicalize().unwrap_or_else(|_| model.to_path_buf());
+    if folder(out).is_some() && folder(out) == folder(&model) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{}: expected a file in {}, since with --external it refers to the weights there",
+        escape::terminal(&out.display().to_string()),
+        escape::terminal(&model.parent().unwrap_or(&model).display().to_string())
+    )))
 }

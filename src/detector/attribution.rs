@@ -5,16 +5,17 @@ use super::directory::Config;
 use super::folder::Folder;
 use super::inputs::{Input, Row, choose_output, feeds_of, ids_input, inputs};
 use super::session::{
-    Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions,
+    Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions, SharedWeights,
 };
-use crate::graph::Graph;
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
 use crate::graph::canonical::canonicalize;
 use crate::graph::shapes::Shapes;
 use crate::graph::structure::Structure;
+use crate::graph::{ExternalData, Graph, Weights};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A graph that is derived from the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,12 +102,40 @@ pub(super) struct Source {
     pub(super) options: SessionOptions,
     pub(super) provider: Provider,
     pub(super) folder: Folder,
+    /// Loaded when a second session of the model is opened.
+    pub(super) shared: Arc<Mutex<SharedWeights>>,
 }
 
 impl Source {
     fn open(&self, graph: &Graph, provider: Provider, preparation: Preparation) -> Result<Session, String> {
         let model = graph.write(self.folder.weights());
         Session::open(&self.runtime, &model, &self.folder.path, provider, &self.options, preparation)
+    }
+
+    /// Whether the sessions of the model can share its weights: small ones are in each of their graphs, and a GPU has its own.
+    pub(super) fn can_share_weights(&self) -> bool {
+        self.provider == Provider::Cpu && !self.folder.copied
+    }
+
+    /// A session that runs often, with the weights of matrix products in memory once for all such sessions.
+    pub(super) fn open_sharing(&self, graph: &Graph) -> Result<Session, String> {
+        if !self.can_share_weights() {
+            return self.open(graph, self.provider, Preparation::Optimized);
+        }
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let external: HashMap<String, ExternalData> =
+            graph.external_data().into_iter().map(|data| (data.tensor.clone(), data)).collect();
+        let mut files = HashMap::new();
+        let mut names = Vec::new();
+        for tensor in graph.product_weights() {
+            if !shared.contains(tensor.name()) {
+                let values = self.folder.floats(&mut files, tensor, external.get(tensor.name()))?;
+                shared.insert(tensor.name(), &tensor.dims, values)?;
+            }
+            names.push(tensor.name().to_string());
+        }
+        let model = graph.write(self.folder.weights());
+        Session::open_sharing(&self.runtime, &model, &self.folder.path, &self.options, (&shared, &names))
     }
 }
 
@@ -190,8 +219,13 @@ impl Attribution {
         let ids = ids_input(&graph).map_err(unavailable)?;
         let inputs = inputs(&graph, &ids, &Config::default()).map_err(unavailable)?;
         let output = choose_output(&graph, None, None).map_err(unavailable)?;
-        let source =
-            Source { runtime: runtime.clone(), options: options.clone(), provider: Provider::Cpu, folder };
+        let source = Source {
+            runtime: runtime.clone(),
+            options: options.clone(),
+            provider: Provider::Cpu,
+            folder,
+            shared: Arc::default(),
+        };
         Attribution::new(&Recipe { source, graph, inputs, ids, output, target, sample: sample.to_vec() })
     }
 
@@ -221,15 +255,19 @@ impl Attribution {
         let weights: u64 = graph.external_data().iter().map(|data| data.length).sum();
         if weights > LARGEST_FILE {
             return Err(unavailable(format!(
-                "the weights take {weights} bytes, expected at most {LARGEST_FILE} for one ONNX file"
+                "the weights take {weights} bytes, expected at most {LARGEST_FILE} for one ONNX file; use --external"
             )));
         }
         folder.copy_into(&mut graph).map_err(unavailable)?;
-        graph.describe("linelens.derivation", derivation.description());
-        for (name, meaning) in derivation.ports() {
-            graph.describe(name, meaning);
-        }
+        describe(&mut graph, derivation);
         Ok(graph.write(folder.weights()))
+    }
+
+    /// [`Attribution::export`] with big weights left where they are: the file must lie beside the model's own.
+    pub fn export_referring(&self, derivation: Derivation) -> Result<Vec<u8>, AttributionError> {
+        let mut graph = self.derive(derivation)?;
+        describe(&mut graph, derivation);
+        Ok(graph.write(Weights::InFile(&self.source.folder.file)))
     }
 
     /// Gradient × input by the given rules, of the margin, for each of `rows`, which are equally long.
@@ -328,7 +366,15 @@ impl Attribution {
 
     fn open(&self, derivation: Derivation) -> Result<Session, AttributionError> {
         let graph = self.derive(derivation)?;
-        self.source.open(&graph, self.source.provider, Preparation::Optimized).map_err(AttributionError::Run)
+        let session = self.source.open_sharing(&graph).map_err(AttributionError::Run)?;
+        Ok(session.returning_memory())
+    }
+}
+
+fn describe(graph: &mut Graph, derivation: Derivation) {
+    graph.describe("linelens.derivation", derivation.description());
+    for (name, meaning) in derivation.ports() {
+        graph.describe(name, meaning);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where a model's weights lie. External data is untrusted: nothing outside of the model's own folder is read.
 
 use super::DetectorError;
+use crate::graph::onnx::TensorProto;
 use crate::graph::{ExternalData, Graph, Weights};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -86,6 +87,24 @@ impl Folder {
         }
         self.copied = true;
         Ok(())
+    }
+
+    /// The values of a float initializer, wherever they are.
+    pub(super) fn floats(
+        &self,
+        files: &mut HashMap<String, File>,
+        tensor: &TensorProto,
+        external: Option<&ExternalData>,
+    ) -> Result<Vec<f32>, String> {
+        let failed = |reason: String| format!("initializer \"{}\": {reason}", tensor.name());
+        let raw = match (external, &tensor.raw_data) {
+            (Some(data), _) => {
+                Bytes::from(self.read(files, data).map_err(|error| failed(error.to_string()))?)
+            }
+            (None, Some(raw)) if !raw.is_empty() => raw.clone(),
+            _ => return Ok(tensor.float_data.clone()),
+        };
+        Ok(raw.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
 
     fn read(&self, files: &mut HashMap<String, File>, data: &ExternalData) -> std::io::Result<Vec<u8>> {

@@ -5,10 +5,11 @@ use super::locate::Located;
 use crate::graph::onnx::tensor_proto::DataType;
 use crate::graph::shapes::{ProbeRun, ProbedTensor};
 use ort::ep::{self, ExecutionProvider};
-use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
+use ort::session::builder::{GraphOptimizationLevel, PrepackedWeights, SessionBuilder};
 use ort::session::{RunOptions, SessionInputValue};
-use ort::value::{Tensor, TensorElementType, ValueType};
+use ort::value::{DynValue, Tensor, TensorElementType, ValueType};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -112,6 +113,7 @@ impl Runtime {
         let not_a_library =
             |reason: String| RuntimeError::NotALibrary { path: path.clone(), how: how.clone(), reason };
         check_shared_object(&path).map_err(not_a_library)?;
+        return_big_blocks();
         // Probing first: an old library is refused here, before anything calls into it.
         match ort::util::probe(&path) {
             Some(found) if found < ort::MINOR_VERSION => {
@@ -225,12 +227,47 @@ pub enum Preparation {
     AsIs,
 }
 
+/// Weights that several sessions of a model use without a copy, and the form that ONNX Runtime laid them out in for this
+/// machine. For the CPU only.
+#[derive(Clone)]
+pub struct SharedWeights {
+    tensors: HashMap<String, Arc<DynValue>>,
+    prepacked: PrepackedWeights,
+}
+
+impl Default for SharedWeights {
+    fn default() -> Self {
+        SharedWeights { tensors: HashMap::new(), prepacked: PrepackedWeights::new() }
+    }
+}
+
+impl std::fmt::Debug for SharedWeights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedWeights").field("tensors", &self.tensors.len()).finish()
+    }
+}
+
+impl SharedWeights {
+    pub fn contains(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    pub fn insert(&mut self, name: &str, shape: &[i64], values: Vec<f32>) -> Result<(), String> {
+        let tensor = Tensor::from_array((shape.to_vec(), values)).map_err(|error| error.to_string())?;
+        self.tensors.insert(name.to_string(), Arc::new(tensor.into_dyn()));
+        Ok(())
+    }
+}
+
 /// A model ready to run. One thread owns it.
 #[derive(Debug)]
 pub struct Session {
     session: ort::session::Session,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    provider: Provider,
+    /// Gives the memory of intermediate results back after each run, not only after big ones.
+    returns_memory: bool,
 }
 
 impl Session {
@@ -243,6 +280,30 @@ impl Session {
         options: &SessionOptions,
         preparation: Preparation,
     ) -> Result<Session, String> {
+        Self::open_with(runtime, model, folder, provider, options, preparation, None)
+    }
+
+    /// [`Session::open`] on the CPU with these of its initializers in place of its own; the names must be the model's.
+    pub fn open_sharing(
+        runtime: &Runtime,
+        model: &[u8],
+        folder: &Path,
+        options: &SessionOptions,
+        (weights, names): (&SharedWeights, &[String]),
+    ) -> Result<Session, String> {
+        let shared = Some((weights, names));
+        Self::open_with(runtime, model, folder, Provider::Cpu, options, Preparation::Optimized, shared)
+    }
+
+    fn open_with(
+        runtime: &Runtime,
+        model: &[u8],
+        folder: &Path,
+        provider: Provider,
+        options: &SessionOptions,
+        preparation: Preparation,
+        shared: Option<(&SharedWeights, &[String])>,
+    ) -> Result<Session, String> {
         let folder = folder.to_str().ok_or_else(|| {
             format!(
                 "the folder name {} is not valid Unicode, expected one that is: rename it",
@@ -254,10 +315,24 @@ impl Session {
         if provider == Provider::Cuda {
             runtime.register_cuda(&mut builder, options)?;
         }
+        if let Some((weights, names)) = shared {
+            builder = builder.with_prepacked_weights(&weights.prepacked).map_err(|e| e.to_string())?;
+            for name in names {
+                let tensor = weights.tensors.get(name).ok_or_else(|| format!("no shared weights {name}"))?;
+                builder = builder.with_initializer(name, tensor.clone()).map_err(|e| e.to_string())?;
+            }
+        }
         let session = builder.commit_from_memory(model).map_err(|error| error.to_string())?;
         let inputs = session.inputs().iter().map(|i| port(i.name(), i.dtype())).collect();
         let outputs = session.outputs().iter().map(|o| port(o.name(), o.dtype())).collect();
-        Ok(Session { session, inputs, outputs })
+        trim();
+        Ok(Session { session, inputs, outputs, provider, returns_memory: false })
+    }
+
+    /// Gives the memory of intermediate results back after each run, which costs little where they are big: for a session
+    /// that needs much of it and is not the only one. No effect on CUDA.
+    pub fn returning_memory(self) -> Session {
+        Session { returns_memory: true, ..self }
     }
 
     pub fn inputs(&self) -> &[Port] {
@@ -289,7 +364,12 @@ impl Session {
         cancel: &Cancellation,
         read: impl Fn(&str, &ort::value::ValueRef<'_>) -> Result<T, RunError>,
     ) -> Result<Vec<T>, RunError> {
-        let options = Arc::new(RunOptions::new().map_err(failed)?);
+        let mut options = RunOptions::new().map_err(failed)?;
+        let big = feeds.iter().any(|feed| feed.values.len() > BIG_RUN);
+        if self.provider == Provider::Cpu && (self.returns_memory || big) {
+            options.set("memory.enable_memory_arena_shrinkage", "cpu:0").map_err(failed)?;
+        }
+        let options = Arc::new(options);
         let inputs = feeds
             .iter()
             .map(|feed| Ok((Cow::Borrowed(feed.name), input_value(feed)?)))
@@ -308,6 +388,30 @@ impl Session {
             return Err(RunError::Cancelled);
         }
         result.map_err(failed)?.iter().map(|(name, value)| read(name, &value)).collect()
+    }
+}
+
+/// A run over more elements of an input than this gives its memory back.
+const BIG_RUN: usize = 256;
+
+/// Lets glibc give big blocks, such as weights and intermediate results, back to the system as soon as they are free.
+/// Otherwise it comes to keep blocks of up to 32 MiB, once it has seen some of that size.
+fn return_big_blocks() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // reason: changes when memory is given back, and nothing else.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+    }
+}
+
+/// Gives back what a closed session had in small blocks.
+fn trim() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // reason: a call without arguments that matter, which may be made at any time.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

@@ -66,6 +66,6 @@ pub(super) fn attnlrp_as_published(
 /// Whether the method's graph can be derived; if not, why.
 pub(super) fn check(method: Method, detector: &mut Detector) -> Result<(), String> {
     let Some(derivation) = method.derivation() else { return Ok(()) };
-    let derived = detector.attribution().and_then(|attribution| attribution.derive(derivation));
+    let derived = detector.differentiable().and_then(|attribution| attribution.derive(derivation));
     derived.map(drop).map_err(|error| error.to_string())
 }

@@ -5,7 +5,7 @@
 //! end minus F at its start.
 
 use super::windows::WindowRelevance;
-use super::{Completeness, ExplainError, Method, Progress, Steps, Subject, rows_per_run};
+use super::{Completeness, ExplainError, Method, Progress, Steps, Subject, rows_per_backward_run};
 use crate::detector::{AttributionError, Cancellation, Detector, Row, SpecialTokens};
 use crate::tokens::Window;
 
@@ -28,6 +28,7 @@ pub(super) fn relevance(
 ) -> Result<(Vec<WindowRelevance>, Completeness), ExplainError> {
     let method = Method::IntegratedGradients;
     let (special, max_tokens) = (detector.special_tokens(), detector.info().max_tokens);
+    let provider = detector.info().execution_provider.clone();
     let attribution = detector.attribution().map_err(ExplainError::attribution(method))?;
     let per_window = match steps {
         Steps::Auto => MOST_EVALUATIONS,
@@ -44,7 +45,7 @@ pub(super) fn relevance(
                 let found = attribution.integrand(&row, &baseline, alphas, cancel)?;
                 Ok(found.into_iter().map(|at| Point { f: at.probability, integrand: at.values }).collect())
             },
-            rows: rows_per_run(window.ids.len()),
+            rows: rows_per_backward_run(window.ids.len(), &provider),
             evaluations: 0,
             progress: &mut |done: usize| progress(number * per_window + done, total),
         };

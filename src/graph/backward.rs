@@ -165,6 +165,10 @@ impl<'a> Pass<'a> {
         self.variable.contains(tensor)
     }
 
+    pub(super) fn is_initializer(&self, tensor: &str) -> bool {
+        self.graph.initializer(tensor).is_some()
+    }
+
     /// Whether the input at `position` of a node wants an adjoint.
     pub(super) fn wants(&self, node: &NodeProto, position: usize) -> bool {
         node.input.get(position).is_some_and(|input| self.path.contains(input))

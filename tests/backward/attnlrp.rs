@@ -62,6 +62,10 @@ fn activations() -> Vec<Case> {
             let x = g.input("x", shape);
             g.op("Mul", &[&x, &x], vec![])
         }),
+        case("Div of a constant outside a gate", move |g| {
+            let (c, x) = (g.floats(&[4], &[1.0, 0.5, -2.0, 1.5]), g.input("x", shape));
+            g.op("Div", &[&c, &x], vec![])
+        }),
         plain("Relu", &[shape], vec![]),
         plain("Gelu", &[shape], vec![]).opset(20),
         plain("Gelu", &[shape], vec![text_attribute("approximate", "tanh")]).opset(20),

@@ -63,6 +63,7 @@ fn info() -> DetectorInfo {
     DetectorInfo {
         name: "fake_[model]".into(),
         directory: "/models/fake".into(),
+        onnx: "/models/fake/model.onnx".into(),
         sha256: "0".repeat(64),
         max_tokens: 512,
         threshold: 0.5,

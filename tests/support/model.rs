@@ -29,6 +29,8 @@ pub enum Shape {
 pub struct ModelOptions {
     pub layers: usize,
     pub hidden: usize,
+    /// Width of the feed-forward layers, in widths of the hidden ones.
+    pub inner: usize,
     pub heads: usize,
     /// Rows of the word table; the test tokenizer has 276 tokens.
     pub vocab: usize,
@@ -57,6 +59,7 @@ impl Default for ModelOptions {
         ModelOptions {
             layers: 2,
             hidden: 16,
+            inner: 2,
             heads: 2,
             vocab: 300,
             positions: 130,
@@ -217,7 +220,7 @@ impl TinyModel {
             let attended = self.linear(&context, &name("o"), o.hidden);
             x = self.normalize(&add_all(&x, &attended), &name("norm1"));
             let inner: Vec<Vec<f64>> = self
-                .linear(&x, &name("up"), 2 * o.hidden)
+                .linear(&x, &name("up"), o.inner * o.hidden)
                 .iter()
                 .map(|row| row.iter().map(|&v| 0.5 * v * (1.0 + erf(v / 2f64.sqrt()))).collect())
                 .collect();
@@ -345,9 +348,9 @@ impl Builder {
                 let name = |part: &str| format!("layer{layer}.{part}");
                 let attended = self.attention(&x, &x, &mask, &format!("layer{layer}"));
                 x = self.residual(&x, &attended, &name("norm1"));
-                let inner = self.linear(&x, &name("up"), o.hidden, 2 * o.hidden);
+                let inner = self.linear(&x, &name("up"), o.hidden, o.inner * o.hidden);
                 let inner = self.gelu(&inner);
-                let outer = self.linear(&inner, &name("down"), 2 * o.hidden, o.hidden);
+                let outer = self.linear(&inner, &name("down"), o.inner * o.hidden, o.hidden);
                 x = self.residual(&x, &outer, &name("norm2"));
             }
             if o.decoder {

@@ -289,6 +289,12 @@ impl Function {
         let mut builder = Builder::new(data_type, opset);
         let output = build(&mut builder);
         let graph = builder.finish(&output);
+        Function::of(builder, graph, output, positive)
+    }
+
+    /// [`Function::new`] of a graph with the builder's inputs.
+    pub fn of(builder: Builder, graph: Graph, output: String, positive: bool) -> Result<Function, String> {
+        let data_type = builder.data_type;
         let mut machine = None;
         let mut random = Random::new("probe");
         let shapes = Shapes::probe(&graph, |everything, size| {

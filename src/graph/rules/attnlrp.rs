@@ -71,12 +71,22 @@ const LOCAL: &[&str] = &[
 ];
 
 fn identity(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
-    let (x, y) = (&node.input[0], &node.output[0]);
+    identity_in(pass, node, adjoints, 0)
+}
+
+/// The rule of an element-wise function of the operand at `position`.
+fn identity_in(
+    pass: &mut Pass<'_>,
+    node: &NodeProto,
+    adjoints: &[Option<String>],
+    position: usize,
+) -> Adjoints {
+    let (x, y) = (&node.input[position], &node.output[0]);
     let epsilon = pass.scalar(EPSILON, y);
     let stable = pass.emit("Add", &[x, &epsilon]);
     let ratio = pass.emit("Div", &[y, &stable]);
     let product = pass.mul(&result(adjoints), &ratio);
-    Ok(vec![(0, pass.unbroadcast(product, x, y)?)])
+    Ok(vec![(position, pass.unbroadcast(product, x, y)?)])
 }
 
 fn power(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
@@ -100,7 +110,12 @@ fn multiply(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) 
     elementwise::multiply_into(pass, node, &half, [true, true])
 }
 
+/// A variable divisor under a constant is an element-wise function, and has the rule of Reciprocal, whichever of the two
+/// an exporter wrote.
 fn divide(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
+    if node.input.len() == 2 && !pass.is_variable(&node.input[0]) && pass.is_variable(&node.input[1]) {
+        return identity_in(pass, node, adjoints, 1);
+    }
     let constant_divisor = both_variable(pass, node);
     elementwise::divide_into(pass, node, &result(adjoints), !constant_divisor)
 }

@@ -16,8 +16,16 @@ pub(super) fn matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<S
     let adjoint = result(adjoints);
     let mut found = Vec::new();
     if pass.wants(node, 0) {
-        let other = pass.transposed(b, b_rank);
-        let product = pass.emit("MatMul", &[&adjoint, &other]);
+        let product = if b_rank == 2 && pass.is_initializer(b) {
+            // (B · Gᵀ)ᵀ in place of G · Bᵀ: ONNX Runtime would keep a transposed copy of the weights for each session.
+            let rank = pass.rank(node, &node.output[0])?;
+            let turned = pass.transposed(&adjoint, rank);
+            let product = pass.emit("MatMul", &[b, &turned]);
+            pass.transposed(&product, rank)
+        } else {
+            let other = pass.transposed(b, b_rank);
+            pass.emit("MatMul", &[&adjoint, &other])
+        };
         found.push((0, sum_batches(pass, node, product, a)?));
     }
     if pass.wants(node, 1) {
