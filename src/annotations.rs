@@ -1,6 +1,27 @@
 //! Ground truth: which functions are vulnerable, on which lines, and who says so.
 //!
 //! Lines are counted from 0 here, in files as their formats say.
+//!
+//! [`native`] is linelens's own file format, [`dataset`] reads it and those of published data sets, [`store`] holds what
+//! applies to a workspace, [`matching`] says which record belongs to which function of an open file, [`editing`] writes
+//! what a person marks, [`policy`] and [`agreement`] compare what several people say.
+
+pub mod agreement;
+pub mod atomic;
+pub mod dataset;
+pub mod diff;
+pub mod editing;
+pub mod export;
+pub mod function;
+pub mod matching;
+pub mod native;
+pub mod policy;
+pub mod problem;
+pub mod store;
+pub mod uri;
+
+pub use function::FunctionLines;
+pub use problem::{RowError, RowProblem};
 
 /// What an annotator says of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,8 +43,11 @@ pub enum LineLabel {
 pub struct LabelledLine {
     /// 0-based line of the function.
     pub line: usize,
+    /// Without its line end; empty where it is not known (SARIF), and the line is found by its number alone.
     pub text: String,
+    /// The nearest line before it in the function that is not blank.
     pub before: Option<String>,
+    /// The nearest line after it in the function that is not blank.
     pub after: Option<String>,
     pub label: LineLabel,
 }
@@ -60,14 +84,14 @@ pub enum Provenance {
 /// What one annotator says of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Relative URI of the file.
+    /// Relative URI of the file, as [`uri`] has it.
     pub file: Option<String>,
     pub function: Option<String>,
-    /// First and last 0-based line of the function in its file.
+    /// First and last 0-based line of the function in its file; of the marked region where no function is known.
     pub range: Option<(usize, usize)>,
-    /// SHA-256 of the function's text, hex.
+    /// SHA-256 of the function's text, hex ([`FunctionLines::sha256`]).
     pub body_sha256: Option<String>,
-    /// SHA-256 of the function's text without whitespace, hex.
+    /// SHA-256 of the function's text without whitespace, hex ([`FunctionLines::sha256_ws`]).
     pub body_sha256_ws: Option<String>,
     pub label: Label,
     pub lines: Vec<LabelledLine>,
@@ -83,6 +107,27 @@ pub struct Record {
 }
 
 impl Record {
+    /// A record that says nothing but `label`.
+    pub fn new(label: Label) -> Record {
+        Record {
+            file: None,
+            function: None,
+            range: None,
+            body_sha256: None,
+            body_sha256_ws: None,
+            label,
+            lines: Vec::new(),
+            cwe: Vec::new(),
+            cve: Vec::new(),
+            pair: None,
+            dataset: None,
+            annotator: None,
+            time: None,
+            source: None,
+            note: None,
+        }
+    }
+
     /// The 0-based lines of the function that are ground truth.
     pub fn flaw_lines(&self) -> impl Iterator<Item = usize> {
         self.lines.iter().filter(|line| line.label == LineLabel::Flaw).map(|line| line.line)
@@ -95,7 +140,7 @@ pub struct Sample {
     /// 1-based row (line of JSON Lines, record of CSV) of the file it came from.
     pub row: usize,
     pub id: Option<String>,
-    /// The function's text.
+    /// The function's text; empty only in what [`dataset::import`] gives of formats that hold no text.
     pub code: String,
     pub record: Record,
     /// The part of the dataset it belongs to, e.g. the collection it was taken from.

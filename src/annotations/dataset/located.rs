@@ -1,0 +1,148 @@
+//! Records that hold no code: the function is looked up in the file that they name.
+
+use super::Rows;
+use crate::annotations::problem::{RowError, RowProblem};
+use crate::annotations::{FunctionLines, LabelledLine, Record, Sample, uri};
+use crate::syntax::{Function, Language, SyntaxTree};
+use crate::text::LineIndex;
+use std::path::{Path, PathBuf};
+
+/// Source files above this are not read.
+const MOST_FILE_BYTES: u64 = 16 << 20;
+
+/// The folder that the URIs of a file of records are relative to: the one it lies in, or the one above `.linelens`.
+pub(super) fn root_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (folder.file_name(), folder.parent()) {
+        (Some(name), Some(above)) if name == ".linelens" => match above.as_os_str().is_empty() {
+            true => PathBuf::from("."),
+            false => above.to_path_buf(),
+        },
+        _ => folder.to_path_buf(),
+    }
+}
+
+pub(super) struct Located {
+    rows: Rows,
+    root: PathBuf,
+    /// The file of the last record: neighbours in a file of records often name the same.
+    open: Option<(String, SourceFile)>,
+}
+
+struct SourceFile {
+    text: String,
+    lines: LineIndex,
+    functions: Vec<Function>,
+}
+
+impl Located {
+    pub(super) fn new(rows: Rows, root: PathBuf) -> Located {
+        Located { rows, root, open: None }
+    }
+
+    fn locate(&mut self, mut sample: Sample) -> Result<Sample, RowProblem> {
+        let Some(uri) = sample.record.file.clone() else {
+            return Err(RowProblem::NoCode("it names no file".to_string()));
+        };
+        if self.open.as_ref().is_none_or(|(open, _)| *open != uri) {
+            self.open = None;
+            let file = SourceFile::read(&self.root, &uri).map_err(RowProblem::NoCode)?;
+            self.open = Some((uri.clone(), file));
+        }
+        let Some((_, file)) = &self.open else { return Err(RowProblem::NoCode(uri)) };
+        let function = file.function_of(&sample.record).map_err(RowProblem::NoCode)?;
+        let first = file.lines.line_at(function.span.start);
+        let last = file.lines.line_at(function.span.end.saturating_sub(1).max(function.span.start));
+        let code = function.span.of(&file.text).unwrap_or_default();
+        if sample.record.body_sha256.is_none() {
+            let lines = FunctionLines::new(code);
+            let start = sample.record.range.map_or(0, |(start, _)| start);
+            sample.record.lines = renumbered(&sample.record.lines, start, first, &lines)?;
+            sample.record.range = Some((first, last));
+            sample.record.body_sha256 = Some(lines.sha256());
+            sample.record.body_sha256_ws = Some(lines.sha256_ws());
+            sample.record.function.get_or_insert_with(|| function.name.clone());
+        }
+        sample.code = code.to_string();
+        Ok(sample)
+    }
+}
+
+impl Iterator for Located {
+    type Item = Result<Sample, RowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let sample = match self.rows.next()? {
+            Ok(sample) => sample,
+            Err(error) => return Some(Err(error)),
+        };
+        let row = sample.row;
+        Some(self.locate(sample).map_err(|reason| RowError { row, reason }))
+    }
+}
+
+impl SourceFile {
+    fn read(root: &Path, uri: &str) -> Result<SourceFile, String> {
+        let relative = uri::to_path(uri).ok_or_else(|| format!("{uri} leads out of the folder"))?;
+        let unreadable = |error: std::io::Error| format!("{relative} cannot be read: {error}");
+        let root = root.canonicalize().map_err(unreadable)?;
+        let path = root.join(&relative).canonicalize().map_err(unreadable)?;
+        if !path.starts_with(&root) {
+            return Err(format!("{relative} leads out of the folder"));
+        }
+        let metadata = std::fs::metadata(&path).map_err(unreadable)?;
+        if !metadata.is_file() || metadata.len() > MOST_FILE_BYTES {
+            return Err(format!("{relative} is no file of at most {MOST_FILE_BYTES} bytes"));
+        }
+        let bytes = std::fs::read(&path).map_err(unreadable)?;
+        let text = String::from_utf8(bytes).map_err(|_| format!("{relative} is not UTF-8"))?;
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let tree = SyntaxTree::parse(&text, Language::detect(extension, None, &text));
+        let functions = tree.functions(&text).to_vec();
+        Ok(SourceFile { lines: LineIndex::new(&text), functions, text })
+    }
+
+    /// By the hash of the text; without one, the innermost function that holds the whole range.
+    fn function_of(&self, record: &Record) -> Result<&Function, String> {
+        let file = record.file.as_deref().unwrap_or_default();
+        if let Some(hash) = &record.body_sha256 {
+            let is_it = |function: &&Function| {
+                function.span.of(&self.text).is_some_and(|code| FunctionLines::new(code).sha256() == *hash)
+            };
+            return self
+                .functions
+                .iter()
+                .find(is_it)
+                .ok_or_else(|| format!("{file} has no function with this text"));
+        }
+        let (first, last) = record.range.ok_or("it has neither a hash nor a range")?;
+        let holds = |function: &&Function| {
+            self.lines.line_at(function.span.start) <= first && last <= self.lines.line_at(function.span.end)
+        };
+        let found = self.functions.iter().filter(holds).min_by_key(|function| function.span.len());
+        found.ok_or_else(|| format!("{file} has no function that holds line {}", first + 1))
+    }
+}
+
+/// Lines that count from line `start` of the file, counted from line `first` of it.
+fn renumbered(
+    lines: &[LabelledLine],
+    start: usize,
+    first: usize,
+    function: &FunctionLines<'_>,
+) -> Result<Vec<LabelledLine>, RowProblem> {
+    let mut found = Vec::new();
+    for line in lines {
+        let number =
+            (start + line.line).checked_sub(first).filter(|number| *number < function.count()).ok_or(
+                RowProblem::LineOutside { line: (start + line.line + 1) as u64, count: function.count() },
+            )?;
+        if !line.text.is_empty() && line.text.trim() != function.line(number).trim() {
+            return Err(RowProblem::LineText { line: number + 1 });
+        }
+        if !function.is_blank(number) {
+            found.push(function.labelled(number, line.label));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,249 @@
+//! SARIF 2.1.0 (OASIS): every location of a result is a record of the lines of its region. The one format that is no
+//! sequence of rows: what it says of lines is held in memory, its text is not.
+
+use super::rows::Input;
+use super::{identifiers, sample};
+use crate::annotations::problem::{RowError, RowProblem};
+use crate::annotations::{Label, LabelledLine, LineLabel, Provenance, Record, Sample, uri};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A region of more lines than this marks no line in particular.
+const MOST_LINES: u64 = 10_000;
+
+#[derive(Deserialize)]
+struct Log {
+    version: String,
+    #[serde(default)]
+    runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    #[serde(default)]
+    results: Option<Vec<serde_json::Value>>,
+    #[serde(default)]
+    artifacts: Vec<Artifact>,
+    #[serde(default)]
+    original_uri_base_ids: BTreeMap<String, ArtifactLocation>,
+}
+
+#[derive(Deserialize)]
+struct Artifact {
+    location: Option<ArtifactLocation>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ArtifactLocation {
+    uri: Option<String>,
+    index: Option<i64>,
+    uri_base_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SarifResult {
+    kind: Option<String>,
+    rule_id: Option<String>,
+    message: Option<Message>,
+    #[serde(default)]
+    locations: Vec<Location>,
+    #[serde(default)]
+    taxa: Vec<Taxon>,
+}
+
+#[derive(Deserialize)]
+struct Taxon {
+    id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    text: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Location {
+    physical_location: Option<PhysicalLocation>,
+    #[serde(default)]
+    logical_locations: Vec<LogicalLocation>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LogicalLocation {
+    name: Option<String>,
+    fully_qualified_name: Option<String>,
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PhysicalLocation {
+    #[serde(default)]
+    artifact_location: ArtifactLocation,
+    region: Option<Region>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Region {
+    start_line: Option<u64>,
+    end_line: Option<u64>,
+    start_column: Option<u64>,
+    end_column: Option<u64>,
+    snippet: Option<Message>,
+}
+
+pub(super) fn read(
+    input: Input,
+    name: &str,
+) -> Result<impl Iterator<Item = Result<Sample, RowError>> + Send + use<>, String> {
+    let log: Log = serde_json::from_reader(input).map_err(|error| error.to_string())?;
+    if !log.version.starts_with("2.") {
+        return Err(format!("it has version {:?}, expected 2.1.0", log.version));
+    }
+    let mut rows = Vec::new();
+    let mut row = 0;
+    for run in log.runs {
+        let files = Files { artifacts: run.artifacts, bases: run.original_uri_base_ids };
+        for result in run.results.unwrap_or_default() {
+            row += 1;
+            match records(result, &files) {
+                Ok(records) => {
+                    rows.extend(
+                        records.into_iter().map(|record| Ok(sample(row, name, String::new(), record))),
+                    );
+                }
+                Err(reason) => rows.push(Err(RowError { row, reason })),
+            }
+        }
+    }
+    Ok(rows.into_iter())
+}
+
+fn records(result: serde_json::Value, files: &Files) -> Result<Vec<Record>, RowProblem> {
+    let result: SarifResult =
+        serde_json::from_value(result).map_err(|error| RowProblem::NotARecord(error.to_string()))?;
+    // SARIF §3.27.9: without a kind it is `fail`.
+    let kind = result.kind.as_deref().unwrap_or("fail");
+    if !["fail", "review", "open"].contains(&kind) {
+        return Err(RowProblem::NoFinding(format!("its kind is {kind:?}")));
+    }
+    if result.locations.is_empty() {
+        return Err(RowProblem::NoLocation("it has no location".to_string()));
+    }
+    let rule = result.rule_id.as_deref();
+    let taxa = result.taxa.iter().filter_map(|taxon| taxon.id.as_deref());
+    let cwe = identifiers(
+        rule.into_iter().chain(taxa).flat_map(cwe_numbers).collect::<Vec<_>>().iter().map(String::as_str),
+    );
+    let note = result.message.and_then(|message| message.text).filter(|text| !text.is_empty());
+    let line_label = if kind == "fail" { LineLabel::Flaw } else { LineLabel::Unsure };
+    let label = if kind == "fail" { Label::Vulnerable } else { Label::Unsure };
+    result
+        .locations
+        .into_iter()
+        .map(|location| {
+            let function = location
+                .logical_locations
+                .iter()
+                .find(|logical| matches!(logical.kind.as_deref(), None | Some("function" | "member")))
+                .and_then(|logical| logical.fully_qualified_name.clone().or(logical.name.clone()));
+            let (file, range, lines) = place(location, files, line_label)?;
+            Ok(Record {
+                file: Some(file),
+                function,
+                range: Some(range),
+                lines,
+                cwe: cwe.clone(),
+                source: Some(Provenance::Imported),
+                note: note.clone(),
+                ..Record::new(label)
+            })
+        })
+        .collect()
+}
+
+type Place = (String, (usize, usize), Vec<LabelledLine>);
+
+fn place(location: Location, files: &Files, label: LineLabel) -> Result<Place, RowProblem> {
+    let no_location = |reason: &str| RowProblem::NoLocation(reason.to_string());
+    let physical = location.physical_location.ok_or_else(|| no_location("it has no physical location"))?;
+    let file = files.uri(&physical.artifact_location).map_err(RowProblem::NoLocation)?;
+    let region = physical.region.ok_or_else(|| no_location("it has no region"))?;
+    let start = region.start_line.ok_or_else(|| no_location("its region has no start line"))?;
+    let mut end = region.end_line.unwrap_or(start);
+    if region.end_column == Some(1) && end > start {
+        end -= 1; // It ends before the first character of that line.
+    }
+    if start == 0 || end < start || end - start >= MOST_LINES {
+        return Err(RowProblem::NoLocation(format!("its region has lines {start} to {end}")));
+    }
+    let first = usize::try_from(start - 1).map_err(|_| no_location("its region is too far down"))?;
+    let count = usize::try_from(end - start + 1).map_err(|_| no_location("its region is too long"))?;
+    // A snippet is the region's text: whole lines only where no column says otherwise.
+    let snippet = region.snippet.filter(|_| region.start_column.is_none()).and_then(|snippet| snippet.text);
+    let texts: Vec<&str> = snippet.as_deref().map(|text| text.lines().collect()).unwrap_or_default();
+    let lines = (0..count)
+        .map(|line| LabelledLine {
+            line,
+            text: if texts.len() == count { texts[line].to_string() } else { String::new() },
+            before: None,
+            after: None,
+            label,
+        })
+        .collect();
+    Ok((file, (first, first + count - 1), lines))
+}
+
+struct Files {
+    artifacts: Vec<Artifact>,
+    bases: BTreeMap<String, ArtifactLocation>,
+}
+
+impl Files {
+    /// The URI relative to the folder that the log speaks of.
+    fn uri(&self, location: &ArtifactLocation) -> Result<String, String> {
+        let of_index = || {
+            let index = usize::try_from(location.index?).ok()?;
+            self.artifacts.get(index)?.location.as_ref()
+        };
+        let location = match &location.uri {
+            Some(_) => location,
+            None => of_index().ok_or("it names no file")?,
+        };
+        let uri = location.uri.as_deref().unwrap_or_default();
+        // A base that is itself relative is a folder below the one the log speaks of; an absolute one is that folder.
+        let base = location
+            .uri_base_id
+            .as_ref()
+            .and_then(|id| self.bases.get(id))
+            .and_then(|base| base.uri.as_deref());
+        let joined = match base {
+            Some(base) if !base.contains(':') && !base.starts_with('/') => {
+                format!("{}/{uri}", base.trim_end_matches('/'))
+            }
+            _ => uri.to_string(),
+        };
+        let path = uri::to_path(&joined)
+            .ok_or_else(|| format!("{joined:?} is no relative URI inside the folder"))?;
+        uri::from_path(&path).ok_or_else(|| format!("{joined:?} is no relative URI inside the folder"))
+    }
+}
+
+/// `CWE-79` in a rule's name, as in `CWE-79`, `cwe_079` or `external/cwe/cwe-079`.
+fn cwe_numbers(text: &str) -> Vec<String> {
+    let lower = text.to_ascii_lowercase();
+    lower
+        .match_indices("cwe")
+        .filter_map(|(at, _)| {
+            let rest = lower[at + 3..].trim_start_matches(['-', '_', ' ']);
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse::<u32>().ok().map(|number| format!("CWE-{number}"))
+        })
+        .collect()
+}

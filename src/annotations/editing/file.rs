@@ -1,0 +1,157 @@
+//! The annotation file as bytes: found inside the workspace, cut into rows, replaced as a whole.
+
+use crate::annotations::atomic::AtomicFile;
+use crate::annotations::{native, store::NATIVE_FILE};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a change is tried again when another program wrote in between.
+pub(super) const ATTEMPTS: usize = 5;
+/// The file is read and written as a whole.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The file's path with links resolved, its folder created. It lies inside the workspace, or there is a reason.
+pub(super) fn locate(workspace: &Path) -> Result<PathBuf, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be reached: {error}");
+    let root = workspace.canonicalize().map_err(unreadable)?;
+    let path = root.join(NATIVE_FILE);
+    let folder = path.parent().unwrap_or(&root);
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unreadable(error)),
+        _ => {}
+    }
+    let folder = folder.canonicalize().map_err(unreadable)?;
+    let outside = || "lies outside the workspace folder, where nothing is written".to_string();
+    if !folder.starts_with(&root) {
+        return Err(outside());
+    }
+    let name = path.file_name().unwrap_or_default();
+    let path = folder.join(name);
+    match fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(path),
+        Err(error) => Err(unreadable(error)),
+        Ok(_) => {
+            let target = path.canonicalize().map_err(|_| outside())?;
+            match target {
+                target if !target.starts_with(&root) => Err(outside()),
+                target if !target.is_file() => Err("is not a regular file".to_string()),
+                target => Ok(target),
+            }
+        }
+    }
+}
+
+/// Keeps other linelens processes from writing at the same time, where the system can do that; released on drop.
+pub(super) fn lock(path: &Path) -> Option<File> {
+    const TRIES: usize = 50;
+    let folder = File::open(path.parent()?).ok()?;
+    for _ in 0..TRIES {
+        match folder.try_lock() {
+            Ok(()) => return Some(folder),
+            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(20)),
+            Err(fs::TryLockError::Error(_)) => return None,
+        }
+    }
+    None
+}
+
+/// Empty where there is no file yet.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Ok(metadata) if metadata.len() > MOST_BYTES => {
+            return Err(format!("has {} bytes, more than can be edited", metadata.len()));
+        }
+        _ => {}
+    }
+    fs::read(path).map_err(|error| format!("cannot be read: {error}"))
+}
+
+/// Puts `new` in the place of `old`; `false` if the file does not hold `old` any more.
+pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<bool, String> {
+    if old == new {
+        return Ok(true);
+    }
+    let unwritable = |error: std::io::Error| format!("cannot be written: {error}");
+    let mut file = AtomicFile::create(path).map_err(unwritable)?;
+    file.write_all(new).and_then(|()| file.flush_to_disk()).map_err(unwritable)?;
+    if read(path)? != old {
+        return Ok(false);
+    }
+    file.commit().map_err(unwritable)?;
+    Ok(true)
+}
+
+/// The file's bytes by rows; a row's end belongs to it.
+pub(super) struct Rows<'a> {
+    bytes: &'a [u8],
+    rows: Vec<&'a [u8]>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Rows<'a> {
+        Rows { bytes, rows: bytes.split_inclusive(|byte| *byte == b'\n').collect() }
+    }
+
+    /// The rows that are UTF-8, with their index.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (usize, &'a str)> {
+        let rows = self.rows.iter().enumerate();
+        rows.filter_map(|(index, row)| Some((index, without_mark(std::str::from_utf8(row).ok()?).trim())))
+    }
+
+    pub(super) fn text(&self, row: usize) -> &'a str {
+        self.rows
+            .get(row)
+            .and_then(|row| std::str::from_utf8(row).ok())
+            .map_or("", |row| without_mark(row).trim())
+    }
+
+    pub(super) fn without(&self, row: usize) -> Vec<u8> {
+        self.rows
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != row)
+            .flat_map(|(_, row)| row.to_vec())
+            .collect()
+    }
+
+    pub(super) fn with(&self, row: usize, text: &str) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes.len() + text.len());
+        for (index, old) in self.rows.iter().enumerate() {
+            if index == row {
+                let end =
+                    old.len() - old.iter().rev().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+                if old.starts_with(b"\xef\xbb\xbf") {
+                    bytes.extend_from_slice(&old[..3]);
+                }
+                bytes.extend_from_slice(text.as_bytes());
+                bytes.extend_from_slice(&old[end..]);
+            } else {
+                bytes.extend_from_slice(old);
+            }
+        }
+        bytes
+    }
+
+    /// One more row at the end, with the line end that the others have; in a new file the header above it.
+    pub(super) fn with_new(&self, text: &str) -> Vec<u8> {
+        let end: &[u8] =
+            if self.rows.first().is_some_and(|row| row.ends_with(b"\r\n")) { b"\r\n" } else { b"\n" };
+        let mut bytes = self.bytes.to_vec();
+        if self.bytes.trim_ascii().is_empty() {
+            bytes.extend_from_slice(native::header().as_bytes());
+            bytes.extend_from_slice(end);
+        } else if !self.bytes.ends_with(b"\n") {
+            bytes.extend_from_slice(end);
+        }
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.extend_from_slice(end);
+        bytes
+    }
+}
+
+fn without_mark(row: &str) -> &str {
+    row.strip_prefix('\u{feff}').unwrap_or(row)
+}

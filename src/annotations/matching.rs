@@ -1,0 +1,265 @@
+//! Which records belong to which functions of an open file, and where their lines are now.
+//!
+//! A record finds its function by the hash of its text, then by the hash without whitespace, then by file and name, then
+//! by file and overlapping range. Unless the text is exactly the record's, its lines are found again by their text and
+//! their neighbours; those that are not found stay listed.
+
+use super::function::without_whitespace;
+use super::policy::Opinion;
+use super::{FunctionLines, LabelledLine, LineLabel, Record, uri};
+use std::collections::HashMap;
+
+mod relocate;
+
+/// A function of an open file.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Path of the file relative to the workspace, with `/` between names.
+    pub file: Option<&'a str>,
+    pub name: &'a str,
+    /// 0-based line of the file on which the text starts.
+    pub first_line: usize,
+    pub text: &'a str,
+}
+
+impl Place<'_> {
+    fn range(&self, lines: &FunctionLines<'_>) -> (usize, usize) {
+        (self.first_line, self.first_line + lines.count() - 1)
+    }
+}
+
+/// How a record found its function; the earlier, the surer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Match {
+    /// The text is the record's.
+    Text,
+    /// The text is the record's but for whitespace.
+    TextWithoutWhitespace,
+    FileAndName,
+    FileAndRange,
+}
+
+/// A record and the function that it speaks of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matched<'r> {
+    pub record: &'r Record,
+    pub how: Match,
+    /// 0-based lines of the function as it is now, in order, each once.
+    pub lines: Vec<(usize, LineLabel)>,
+    /// What could not be found again.
+    pub unmatched: Vec<&'r LabelledLine>,
+}
+
+impl Matched<'_> {
+    /// Whose opinion it is: the annotator's, else the data set's.
+    pub fn annotator(&self) -> Option<&str> {
+        let dataset = self.record.dataset.as_ref().map(|dataset| dataset.name.as_str());
+        self.record.annotator.as_deref().or(dataset)
+    }
+
+    pub fn opinion(&self) -> Opinion {
+        Opinion {
+            annotator: self.annotator().map(str::to_string),
+            label: self.record.label,
+            lines: self.lines.clone(),
+        }
+    }
+}
+
+/// What the records say of the functions of one file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found<'r> {
+    /// One entry a function, in their order; in it one record an annotator.
+    pub functions: Vec<Vec<Matched<'r>>>,
+    /// Records that name this file, but belong to none of its functions.
+    pub lost: Vec<&'r Record>,
+}
+
+/// Records by what they are found by. Belongs to the slice that it was made from.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    text: HashMap<String, Vec<usize>>,
+    text_ws: HashMap<String, Vec<usize>>,
+    file: HashMap<String, Vec<usize>>,
+}
+
+impl Index {
+    pub fn new(records: &[Record]) -> Index {
+        let mut index = Index::default();
+        for (number, record) in records.iter().enumerate() {
+            let mut add = |map: fn(&mut Index) -> &mut HashMap<String, Vec<usize>>, key: Option<String>| {
+                if let Some(key) = key {
+                    map(&mut index).entry(key).or_default().push(number);
+                }
+            };
+            add(|index| &mut index.text, record.body_sha256.clone());
+            add(|index| &mut index.text_ws, record.body_sha256_ws.clone());
+            add(|index| &mut index.file, record.file.as_deref().and_then(uri::to_path));
+        }
+        index
+    }
+}
+
+/// [`find_with`] for few records.
+pub fn find<'r>(records: &'r [Record], functions: &[Place<'_>]) -> Found<'r> {
+    find_with(&Index::new(records), records, functions)
+}
+
+/// What `records` say of the functions of one file. Several functions with the same text share what is said of it.
+pub fn find_with<'r>(index: &Index, records: &'r [Record], functions: &[Place<'_>]) -> Found<'r> {
+    let mut finder = Finder {
+        records,
+        lines: functions.iter().map(|place| FunctionLines::new(place.text)).collect(),
+        places: functions,
+        found: vec![Vec::new(); functions.len()],
+        homes: HashMap::new(),
+    };
+    finder.by_text(index);
+    let lost = finder.by_file(index);
+    let functions = (0..functions.len()).map(|function| finder.matched(function)).collect();
+    Found { functions, lost: lost.into_iter().map(|number| &records[number]).collect() }
+}
+
+struct Finder<'r, 'a> {
+    records: &'r [Record],
+    lines: Vec<FunctionLines<'a>>,
+    places: &'a [Place<'a>],
+    /// Per function: records and how they found it.
+    found: Vec<Vec<(usize, Match)>>,
+    /// Per record: the functions that it found by their text.
+    homes: HashMap<usize, Vec<usize>>,
+}
+
+impl<'r> Finder<'r, '_> {
+    fn by_text(&mut self, index: &Index) {
+        for (function, lines) in self.lines.iter().enumerate() {
+            for number in index.text.get(&lines.sha256()).into_iter().flatten() {
+                self.found[function].push((*number, Match::Text));
+                self.homes.entry(*number).or_default().push(function);
+            }
+        }
+        let exact: Vec<usize> = self.homes.keys().copied().collect();
+        for (function, lines) in self.lines.iter().enumerate() {
+            for number in index.text_ws.get(&lines.sha256_ws()).into_iter().flatten() {
+                if !exact.contains(number) {
+                    self.found[function].push((*number, Match::TextWithoutWhitespace));
+                    self.homes.entry(*number).or_default().push(function);
+                }
+            }
+        }
+    }
+
+    /// Gives back the records that name the file and found nothing.
+    fn by_file(&mut self, index: &Index) -> Vec<usize> {
+        let mut lost = Vec::new();
+        let Some(file) = self.places.iter().find_map(|place| place.file) else { return lost };
+        for number in index.file.get(file).into_iter().flatten().copied() {
+            let record = &self.records[number];
+            let found_by_text = self.homes.get(&number).cloned().unwrap_or_default();
+            let named: Vec<usize> =
+                (0..self.places.len()).filter(|function| self.has_name(*function, record)).collect();
+            let home = self.nearest(&named, record);
+            if !found_by_text.is_empty() {
+                // One of several editions with this name was edited, and another has the text that the record knows.
+                let is_edition = home.is_some_and(|home| {
+                    found_by_text.iter().any(|found| named.contains(found) && *found != home)
+                });
+                if let Some(home) = home
+                    && is_edition
+                    && record.range.is_some()
+                    && !self.is_taken(home, record)
+                {
+                    self.found[home].push((number, Match::FileAndName));
+                }
+                continue;
+            }
+            let free: Vec<usize> =
+                named.iter().copied().filter(|function| !self.is_taken(*function, record)).collect();
+            if let Some(function) = self.nearest(&free, record) {
+                self.found[function].push((number, Match::FileAndName));
+                continue;
+            }
+            let free: Vec<usize> = match named.is_empty() {
+                true => (0..self.places.len()).filter(|function| !self.is_taken(*function, record)).collect(),
+                false => Vec::new(),
+            };
+            match self.overlapping(&free, record).filter(|function| self.is_plausible(*function, record)) {
+                Some(function) => self.found[function].push((number, Match::FileAndRange)),
+                None => lost.push(number),
+            }
+        }
+        lost
+    }
+
+    fn has_name(&self, function: usize, record: &Record) -> bool {
+        let name = self.places[function].name;
+        let Some(wanted) = record.function.as_deref() else { return false };
+        let last = |name: &str| name.rsplit("::").next().unwrap_or_default().to_string();
+        let one_is_plain = !name.contains("::") || !wanted.contains("::");
+        name == wanted || (one_is_plain && last(name) == last(wanted))
+    }
+
+    /// Whether the same annotator says something of the very text of the function.
+    fn is_taken(&self, function: usize, record: &Record) -> bool {
+        self.found[function].iter().any(|(number, how)| {
+            let other = &self.records[*number];
+            *how <= Match::TextWithoutWhitespace
+                && other.annotator == record.annotator
+                && other.dataset.as_ref().map(|d| &d.name) == record.dataset.as_ref().map(|d| &d.name)
+        })
+    }
+
+    fn overlap(&self, function: usize, record: &Record) -> usize {
+        let (first, last) = self.places[function].range(&self.lines[function]);
+        let Some((start, end)) = record.range else { return 0 };
+        (last.min(end) + 1).saturating_sub(first.max(start))
+    }
+
+    fn overlapping(&self, functions: &[usize], record: &Record) -> Option<usize> {
+        let all = functions.iter().copied().filter(|function| self.overlap(*function, record) > 0);
+        all.max_by_key(|function| (self.overlap(*function, record), std::cmp::Reverse(*function)))
+    }
+
+    /// The one that overlaps most, else the one that starts nearest to where the record was.
+    fn nearest(&self, functions: &[usize], record: &Record) -> Option<usize> {
+        let start = record.range.map_or(0, |(start, _)| start);
+        self.overlapping(functions, record).or_else(|| {
+            functions.iter().copied().min_by_key(|function| self.places[*function].first_line.abs_diff(start))
+        })
+    }
+
+    /// By range alone a record of a function that is gone would go to its neighbour: a line of it must be there, unless it
+    /// never knew a function.
+    fn is_plausible(&self, function: usize, record: &Record) -> bool {
+        if record.function.is_none() && record.body_sha256.is_none() {
+            return true;
+        }
+        let (lines, _) =
+            relocate::lines(record, &self.places[function], &self.lines[function], Match::FileAndRange);
+        !lines.is_empty()
+    }
+
+    /// One record an annotator: the surest, of those the last.
+    fn matched(&self, function: usize) -> Vec<Matched<'r>> {
+        let mut matched: Vec<Matched<'r>> = Vec::new();
+        let mut found = self.found[function].clone();
+        found.sort_by_key(|(number, how)| (*number, *how));
+        for (number, how) in found {
+            let record = &self.records[number];
+            let (lines, unmatched) =
+                relocate::lines(record, &self.places[function], &self.lines[function], how);
+            let new = Matched { record, how, lines, unmatched };
+            match matched.iter_mut().find(|old| old.annotator() == new.annotator()) {
+                Some(old) if old.how >= new.how => *old = new,
+                Some(_) => {}
+                None => matched.push(new),
+            }
+        }
+        matched
+    }
+}
+
+/// A line's text as it is compared: blanks do not count.
+fn key(text: &str) -> String {
+    without_whitespace(text)
+}

@@ -1,0 +1,279 @@
+//! Where the labelled lines of a record are in the text of today: a diff of single lines with their context.
+
+use super::{Match, Place, key};
+use crate::annotations::{FunctionLines, LabelledLine, LineLabel, Record};
+use std::collections::{BTreeMap, HashMap};
+
+/// Longer lines are not compared character by character.
+const MOST_COMPARED: usize = 400;
+/// Characters of text times lines that are looked for in it.
+const MOST_SEARCHED: usize = 50_000_000;
+
+type Lines<'r> = (Vec<(usize, LineLabel)>, Vec<&'r LabelledLine>);
+
+/// The lines of the function that the record labels, in order, and the labelled lines that were not found.
+pub(super) fn lines<'r>(
+    record: &'r Record,
+    place: &Place<'_>,
+    function: &FunctionLines<'_>,
+    how: Match,
+) -> Lines<'r> {
+    let mut found: BTreeMap<usize, LineLabel> = BTreeMap::new();
+    let mut open: Vec<&LabelledLine> = Vec::new();
+    for line in &record.lines {
+        match known_place(record, line, place, function, how) {
+            Known::At(at) => {
+                found.insert(at, line.label);
+            }
+            Known::Nowhere | Known::ByText => open.push(line),
+        }
+    }
+    let mut unmatched = Vec::new();
+    if open.iter().any(|line| !line.text.is_empty()) {
+        let text = Text::new(function);
+        let places = text.places(&open);
+        for (line, lines) in open.iter().zip(places) {
+            match lines {
+                Some((first, last)) => {
+                    for at in (first..=last).filter(|at| !function.is_blank(*at)) {
+                        found.entry(at).or_insert(line.label);
+                    }
+                }
+                None => unmatched.push(*line),
+            }
+        }
+    } else {
+        unmatched = open;
+    }
+    (found.into_iter().collect(), unmatched)
+}
+
+enum Known {
+    At(usize),
+    Nowhere,
+    ByText,
+}
+
+/// In the record's own text, lines are where it says; a line without text is known by its number in the file alone.
+fn known_place(
+    record: &Record,
+    line: &LabelledLine,
+    place: &Place<'_>,
+    function: &FunctionLines<'_>,
+    how: Match,
+) -> Known {
+    if line.text.is_empty() {
+        let in_function = match (how, record.range) {
+            (Match::Text, _) => Some(line.line),
+            (_, Some((start, _))) => (start + line.line).checked_sub(place.first_line),
+            _ => None,
+        };
+        return match in_function {
+            Some(at) if at < function.count() => Known::At(at),
+            _ => Known::Nowhere,
+        };
+    }
+    if how == Match::Text && line.line < function.count() && function.line(line.line) == line.text {
+        return Known::At(line.line);
+    }
+    Known::ByText
+}
+
+/// The function's lines that are not blank, by what they hold but blanks.
+struct Text {
+    keys: Vec<String>,
+    /// The line of each key.
+    lines: Vec<usize>,
+    by_key: HashMap<String, Vec<usize>>,
+    /// All keys one after the other, and where each starts in it.
+    body: String,
+    starts: Vec<usize>,
+}
+
+/// Where a labelled line may be: a run of keys.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    first: usize,
+    last: usize,
+    /// How many of the two neighbours are the same.
+    context: usize,
+}
+
+impl Text {
+    fn new(function: &FunctionLines<'_>) -> Text {
+        let mut text = Text {
+            keys: Vec::new(),
+            lines: Vec::new(),
+            by_key: HashMap::new(),
+            body: String::new(),
+            starts: Vec::new(),
+        };
+        for line in (0..function.count()).filter(|line| !function.is_blank(*line)) {
+            let key = key(function.line(line));
+            text.by_key.entry(key.clone()).or_default().push(text.keys.len());
+            text.starts.push(text.body.len());
+            text.body.push_str(&key);
+            text.keys.push(key);
+            text.lines.push(line);
+        }
+        text
+    }
+
+    /// Per labelled line: its first and last line of today.
+    fn places(&self, labelled: &[&LabelledLine]) -> Vec<Option<(usize, usize)>> {
+        let can_search = self.body.len().saturating_mul(labelled.len()) <= MOST_SEARCHED;
+        let candidates: Vec<Vec<Candidate>> =
+            labelled.iter().map(|line| self.candidates(line, can_search)).collect();
+        let mut chosen: Vec<Option<Candidate>> = labelled
+            .iter()
+            .zip(&candidates)
+            .map(|(line, all)| only_one(all, is_telling(&line.text)))
+            .collect();
+        drop_second_claims(labelled, &mut chosen);
+        // What is certain says how far lines moved; it tells the others apart.
+        let moved: Vec<(usize, isize)> = labelled
+            .iter()
+            .zip(&chosen)
+            .filter_map(|(line, candidate)| Some((line.line, self.shift(line, (*candidate)?))))
+            .collect();
+        let mut order: Vec<usize> = (0..labelled.len()).filter(|line| chosen[*line].is_none()).collect();
+        order.sort_by_key(|line| labelled[*line].line);
+        for index in order {
+            let line = labelled[index];
+            let expected =
+                moved.iter().min_by_key(|(at, _)| at.abs_diff(line.line)).map_or(0, |(_, shift)| *shift);
+            let taken: Vec<usize> = chosen.iter().flatten().map(|candidate| candidate.first).collect();
+            chosen[index] = candidates[index]
+                .iter()
+                .copied()
+                .filter(|candidate| candidate.context > 0 && !taken.contains(&candidate.first))
+                .max_by_key(|candidate| {
+                    let off = self.shift(line, *candidate).abs_diff(expected);
+                    (candidate.context, std::cmp::Reverse(off), std::cmp::Reverse(candidate.first))
+                });
+        }
+        chosen
+            .into_iter()
+            .map(|candidate| {
+                candidate.map(|candidate| (self.lines[candidate.first], self.lines[candidate.last]))
+            })
+            .collect()
+    }
+
+    fn shift(&self, line: &LabelledLine, candidate: Candidate) -> isize {
+        self.lines[candidate.first].cast_signed() - line.line.cast_signed()
+    }
+
+    fn candidates(&self, line: &LabelledLine, can_search: bool) -> Vec<Candidate> {
+        let wanted = key(&line.text);
+        let before = line.before.as_deref().map(key);
+        let after = line.after.as_deref().map(key);
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        if let Some(same) = self.by_key.get(&wanted) {
+            let candidate = |at: usize| Candidate {
+                first: at,
+                last: at,
+                context: usize::from(self.is_before(at, &before)) + usize::from(self.is_after(at, &after)),
+            };
+            return same.iter().copied().map(candidate).collect();
+        }
+        if can_search {
+            let broken = self.broken_differently(&wanted, &before, &after);
+            if !broken.is_empty() {
+                return broken;
+            }
+        }
+        self.edited(&wanted, &before, &after)
+    }
+
+    fn is_before(&self, at: usize, before: &Option<String>) -> bool {
+        match (before, at.checked_sub(1)) {
+            (None, None) => true,
+            (Some(before), Some(above)) => self.keys[above] == *before,
+            _ => false,
+        }
+    }
+
+    fn is_after(&self, at: usize, after: &Option<String>) -> bool {
+        match (after, self.keys.get(at + 1)) {
+            (None, None) => true,
+            (Some(after), Some(below)) => below == after,
+            _ => false,
+        }
+    }
+
+    /// The same text between the same neighbours, but with other line breaks.
+    fn broken_differently(
+        &self,
+        wanted: &str,
+        before: &Option<String>,
+        after: &Option<String>,
+    ) -> Vec<Candidate> {
+        let key_at = |offset: usize| self.starts.partition_point(|start| *start <= offset) - 1;
+        self.body
+            .match_indices(wanted)
+            .filter(|(start, _)| {
+                let (head, tail) = (&self.body[..*start], &self.body[start + wanted.len()..]);
+                before.as_ref().map_or(head.is_empty(), |before| head.ends_with(before.as_str()))
+                    && after.as_ref().map_or(tail.is_empty(), |after| tail.starts_with(after.as_str()))
+            })
+            .map(|(start, _)| Candidate {
+                first: key_at(start),
+                last: key_at(start + wanted.len() - 1),
+                context: 2,
+            })
+            .collect()
+    }
+
+    /// A line whose text changed: similar, and between the same neighbours, or very similar and beside one of them.
+    fn edited(&self, wanted: &str, before: &Option<String>, after: &Option<String>) -> Vec<Candidate> {
+        const BETWEEN_BOTH: f32 = 0.5;
+        const BESIDE_ONE: f32 = 0.8;
+        (0..self.keys.len())
+            .filter_map(|at| {
+                let context = usize::from(self.is_before(at, before)) + usize::from(self.is_after(at, after));
+                let least = match context {
+                    2 => BETWEEN_BOTH,
+                    1 => BESIDE_ONE,
+                    _ => return None,
+                };
+                let short = wanted.len() <= MOST_COMPARED && self.keys[at].len() <= MOST_COMPARED;
+                let is_similar =
+                    short && similar::TextDiff::from_chars(wanted, self.keys[at].as_str()).ratio() >= least;
+                is_similar.then_some(Candidate { first: at, last: at, context })
+            })
+            .collect()
+    }
+}
+
+/// Of several labelled lines with one text, one can be a line of today: the one with the most context.
+fn drop_second_claims(labelled: &[&LabelledLine], chosen: &mut [Option<Candidate>]) {
+    let mut best: HashMap<(String, usize), usize> = HashMap::new();
+    for index in 0..labelled.len() {
+        let Some(candidate) = chosen[index] else { continue };
+        let claim = best.entry((key(&labelled[index].text), candidate.first)).or_insert(index);
+        if *claim == index {
+            continue;
+        }
+        let other = chosen[*claim].map_or(0, |other| other.context);
+        let loser = if candidate.context > other { std::mem::replace(claim, index) } else { index };
+        chosen[loser] = None;
+    }
+}
+
+/// The candidate that stands out: the only one, or the only one with the most context. A line that says next to nothing,
+/// such as a brace, needs a neighbour.
+fn only_one(candidates: &[Candidate], is_telling: bool) -> Option<Candidate> {
+    let most = candidates.iter().map(|candidate| candidate.context).max()?;
+    let mut best = candidates.iter().filter(|candidate| candidate.context == most);
+    let (first, second) = (best.next().copied(), best.next());
+    let is_alone = is_telling && candidates.len() == 1;
+    first.filter(|_| second.is_none() && (most > 0 || is_alone))
+}
+
+fn is_telling(text: &str) -> bool {
+    const LEAST: usize = 3;
+    text.chars().filter(|c| c.is_alphanumeric()).count() >= LEAST
+}

@@ -1,0 +1,426 @@
+//! linelens's own annotation file: `linelens-annotations` version 1, JSON Lines, one function a record.
+//!
+//! A first line `{"schema":"linelens-annotations","version":1}` names the format; the other lines are records, whose
+//! fields `docs/linelens-annotations.schema.json` describes. Lines and ranges are 1-based in the file, 0-based here.
+
+use super::problem::RowProblem;
+use super::{DatasetRow, Label, LabelledLine, LineLabel, Pair, Provenance, Record, Role, uri};
+use serde::{Deserialize, Serialize};
+
+pub const SCHEMA: &str = "linelens-annotations";
+pub const VERSION: u64 = 1;
+
+/// What a line of the file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// The header of a file of this version.
+    Header,
+    Record(Box<Record>),
+}
+
+/// The first line of a file, without its line end.
+pub fn header() -> String {
+    // reason: a string and a number have a JSON form.
+    serde_json::to_string(&Header { schema: SCHEMA.to_string(), version: VERSION.into() }).unwrap_or_default()
+}
+
+/// Reads one line of the file.
+pub fn parse(line: &str) -> Result<Row, RowProblem> {
+    let line = line.trim();
+    let not_json = |error: serde_json::Error| match error.classify() {
+        serde_json::error::Category::Data => RowProblem::NotARecord(message(&error)),
+        _ => RowProblem::NotJson(message(&error)),
+    };
+    if !line.starts_with('{') {
+        return match serde_json::from_str::<serde::de::IgnoredAny>(line) {
+            Ok(_) => Err(RowProblem::NotAnObject),
+            Err(error) => Err(not_json(error)),
+        };
+    }
+    if let Ok(header) = serde_json::from_str::<Header>(line) {
+        if header.schema != SCHEMA || header.version.as_u64() != Some(VERSION) {
+            return Err(RowProblem::Version(format!("{} of {}", header.version, header.schema)));
+        }
+        return Ok(Row::Header);
+    }
+    let row: RecordRow = serde_json::from_str(line).map_err(not_json)?;
+    row.into_record().map(|record| Row::Record(Box::new(record))).map_err(RowProblem::NotARecord)
+}
+
+/// One line of the file, without its line end. Keys have one order, and what is not known is left out, so that changes
+/// are small.
+pub fn to_line(record: &Record) -> String {
+    // reason: the row's fields are strings, numbers and lists of these, which have a JSON form.
+    serde_json::to_string(&RecordRow::from_record(record)).unwrap_or_default()
+}
+
+/// The sentence of an error without serde's line number, which is always 1.
+pub(super) fn message(error: &serde_json::Error) -> String {
+    error.to_string().replace(" at line 1 column ", " at byte ")
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    schema: String,
+    version: serde_json::Value,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RecordRow {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<[usize; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_sha256: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_sha256_ws: Option<String>,
+    label: LabelName,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lines: Vec<LineRow>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cwe: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cve: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pair: Option<PairRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dataset: Option<DatasetRowRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotator: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<SourceName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LineRow {
+    line: usize,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
+    label: LineLabelName,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PairRow {
+    id: String,
+    role: RoleName,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DatasetRowRow {
+    name: String,
+    row: String,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum LabelName {
+    Vulnerable,
+    Benign,
+    Unsure,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum LineLabelName {
+    Flaw,
+    Unsure,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RoleName {
+    Before,
+    After,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SourceName {
+    Manual,
+    Diff,
+    Imported,
+}
+
+impl RecordRow {
+    fn into_record(self) -> Result<Record, String> {
+        let label = match self.label {
+            LabelName::Vulnerable => Label::Vulnerable,
+            LabelName::Benign => Label::Benign,
+            LabelName::Unsure => Label::Unsure,
+        };
+        let range = self.range.map(range).transpose()?;
+        if let Some(file) = &self.file
+            && uri::to_path(file).is_none()
+        {
+            return Err(format!("`file` is {file:?}, expected a relative URI that stays inside the folder"));
+        }
+        for (name, hash) in [("body_sha256", &self.body_sha256), ("body_sha256_ws", &self.body_sha256_ws)] {
+            if let Some(hash) = hash
+                && !is_sha256(hash)
+            {
+                return Err(format!("`{name}` is not 64 lower-case hexadecimal digits"));
+            }
+        }
+        if let Some(time) = &self.time
+            && !is_rfc3339(time)
+        {
+            return Err(format!("`time` is {time:?}, expected a time such as 2026-01-31T12:00:00Z"));
+        }
+        let record = Record {
+            file: self.file,
+            function: self.function,
+            range,
+            body_sha256: self.body_sha256,
+            body_sha256_ws: self.body_sha256_ws,
+            label,
+            lines: lines(self.lines, range)?,
+            cwe: self.cwe,
+            cve: self.cve,
+            pair: self.pair.map(|pair| Pair {
+                id: pair.id,
+                role: match pair.role {
+                    RoleName::Before => Role::Before,
+                    RoleName::After => Role::After,
+                },
+            }),
+            dataset: self.dataset.map(|dataset| DatasetRow { name: dataset.name, row: dataset.row }),
+            annotator: self.annotator,
+            time: self.time,
+            source: self.source.map(|source| match source {
+                SourceName::Manual => Provenance::Manual,
+                SourceName::Diff => Provenance::Diff,
+                SourceName::Imported => Provenance::Imported,
+            }),
+            note: self.note,
+        };
+        if record.label == Label::Benign && record.flaw_lines().next().is_some() {
+            return Err("it has flaw lines, but is labelled benign".to_string());
+        }
+        Ok(record)
+    }
+
+    fn from_record(record: &Record) -> RecordRow {
+        RecordRow {
+            file: record.file.clone(),
+            function: record.function.clone(),
+            range: record.range.map(|(first, last)| [first + 1, last + 1]),
+            body_sha256: record.body_sha256.clone(),
+            body_sha256_ws: record.body_sha256_ws.clone(),
+            label: match record.label {
+                Label::Vulnerable => LabelName::Vulnerable,
+                Label::Benign => LabelName::Benign,
+                Label::Unsure => LabelName::Unsure,
+            },
+            lines: record.lines.iter().map(LineRow::from_line).collect(),
+            cwe: record.cwe.clone(),
+            cve: record.cve.clone(),
+            pair: record.pair.as_ref().map(|pair| PairRow {
+                id: pair.id.clone(),
+                role: match pair.role {
+                    Role::Before => RoleName::Before,
+                    Role::After => RoleName::After,
+                },
+            }),
+            dataset: record
+                .dataset
+                .as_ref()
+                .map(|dataset| DatasetRowRow { name: dataset.name.clone(), row: dataset.row.clone() }),
+            annotator: record.annotator.clone(),
+            time: record.time.clone(),
+            source: record.source.map(|source| match source {
+                Provenance::Manual => SourceName::Manual,
+                Provenance::Diff => SourceName::Diff,
+                Provenance::Imported => SourceName::Imported,
+            }),
+            note: record.note.clone(),
+        }
+    }
+}
+
+impl LineRow {
+    fn from_line(line: &LabelledLine) -> LineRow {
+        LineRow {
+            line: line.line + 1,
+            text: line.text.clone(),
+            before: line.before.clone(),
+            after: line.after.clone(),
+            label: match line.label {
+                LineLabel::Flaw => LineLabelName::Flaw,
+                LineLabel::Unsure => LineLabelName::Unsure,
+            },
+        }
+    }
+}
+
+fn range([first, last]: [usize; 2]) -> Result<(usize, usize), String> {
+    if first == 0 || last < first {
+        return Err(format!("`range` is [{first}, {last}], expected the first and the last line, from 1"));
+    }
+    Ok((first - 1, last - 1))
+}
+
+fn lines(rows: Vec<LineRow>, range: Option<(usize, usize)>) -> Result<Vec<LabelledLine>, String> {
+    let mut lines = Vec::with_capacity(rows.len());
+    for row in rows {
+        let number = row.line;
+        let Some(line) = number.checked_sub(1) else {
+            return Err("a line is number 0, but lines count from 1".to_string());
+        };
+        if let Some((first, last)) = range
+            && line > last - first
+        {
+            return Err(format!("line {number} lies outside the function, which has {}", last - first + 1));
+        }
+        if [Some(&row.text), row.before.as_ref(), row.after.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|text| text.contains(['\n', '\r']))
+        {
+            return Err(format!("the text of line {number} is more than one line"));
+        }
+        lines.push(LabelledLine {
+            line,
+            text: row.text,
+            before: row.before,
+            after: row.after,
+            label: match row.label {
+                LineLabelName::Flaw => LineLabel::Flaw,
+                LineLabelName::Unsure => LineLabel::Unsure,
+            },
+        });
+    }
+    let mut numbers: Vec<usize> = lines.iter().map(|line| line.line).collect();
+    numbers.sort_unstable();
+    match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("line {} is labelled twice", pair[0] + 1)),
+        None => Ok(lines),
+    }
+}
+
+fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// `2026-01-31T12:00:00Z`, with an optional fraction of a second and an offset instead of `Z`.
+fn is_rfc3339(text: &str) -> bool {
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let Some(rest) = shape.strip_prefix("0000-00-00T00:00:00").or(shape.strip_prefix("0000-00-00t00:00:00"))
+    else {
+        return false;
+    };
+    let zone = match rest.strip_prefix('.') {
+        None => rest,
+        Some(fraction) => {
+            let zone = fraction.trim_start_matches('0');
+            if zone.len() == fraction.len() {
+                return false;
+            }
+            zone
+        }
+    };
+    let within = |range: std::ops::Range<usize>, most: u32| {
+        text.get(range).and_then(|digits| digits.parse::<u32>().ok()).is_some_and(|value| value <= most)
+    };
+    matches!(zone, "Z" | "z" | "+00:00" | "-00:00")
+        && within(5..7, 12)
+        && within(8..10, 31)
+        && within(11..13, 23)
+        && within(14..16, 59)
+        && within(17..19, 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: &str = concat!(
+        r#"{"file":"src/a%20b.c","function":"f","range":[10,12],"#,
+        r#""body_sha256":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad","#,
+        r#""body_sha256_ws":"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad","label":"vulnerable","#,
+        r#""lines":[{"line":2,"text":"  strcpy(a, b);","before":"f() {","after":"}","label":"flaw"},"#,
+        r#"{"line":3,"text":"}","label":"unsure"}],"cwe":["CWE-787"],"cve":["CVE-2020-0001"],"#,
+        r#""pair":{"id":"p1","role":"before"},"dataset":{"name":"d.jsonl","row":"7"},"annotator":"ann","#,
+        r#""time":"2026-01-31T12:00:00.5+01:00","source":"manual","note":"n"}"#
+    );
+
+    fn record(line: &str) -> Record {
+        match parse(line).unwrap() {
+            Row::Record(record) => *record,
+            Row::Header => panic!("a header"),
+        }
+    }
+
+    fn reason(line: &str) -> String {
+        parse(line).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_record_is_written_as_it_was_read() {
+        let read = record(FULL);
+        assert_eq!(read.range, Some((9, 11)));
+        assert_eq!(read.flaw_lines().collect::<Vec<_>>(), [1]);
+        assert_eq!(to_line(&read), FULL);
+        assert_eq!(to_line(&record(r#"{"label":"unsure"}"#)), r#"{"label":"unsure"}"#);
+    }
+
+    #[test]
+    fn a_header_names_the_version() {
+        assert_eq!(header(), r#"{"schema":"linelens-annotations","version":1}"#);
+        assert_eq!(parse(&header()), Ok(Row::Header));
+        assert!(matches!(
+            parse(r#"{"schema":"linelens-annotations","version":2}"#),
+            Err(RowProblem::Version(_))
+        ));
+        assert!(matches!(parse(r#"{"schema":"other","version":1}"#), Err(RowProblem::Version(_))));
+    }
+
+    #[test]
+    fn unknown_fields_are_left_to_their_tools() {
+        assert_eq!(record(r#"{"label":"benign","confidence":0.3,"tool":{"x":1}}"#).label, Label::Benign);
+    }
+
+    #[test]
+    fn bad_rows_are_refused_with_a_reason() {
+        assert!(reason("{\"label\":").starts_with("is not JSON: EOF while parsing"));
+        assert_eq!(reason("[1]"), "is not a JSON object");
+        assert!(reason("x").starts_with("is not JSON"));
+        assert!(reason("{}").contains("missing field `label`"));
+        assert!(reason(r#"{"label":"bad"}"#).contains("unknown variant `bad`, expected one of `vulnerable`"));
+        for (line, part) in [
+            (r#"{"label":"benign","range":[0,1]}"#, "`range` is [0, 1]"),
+            (r#"{"label":"benign","range":[3,2]}"#, "`range` is [3, 2]"),
+            (r#"{"label":"benign","range":[-1,2]}"#, "invalid value"),
+            (r#"{"label":"benign","file":"../a.c"}"#, "stays inside the folder"),
+            (r#"{"label":"benign","file":"/a.c"}"#, "stays inside the folder"),
+            (r#"{"label":"benign","body_sha256":"AB"}"#, "64 lower-case"),
+            (r#"{"label":"benign","time":"yesterday"}"#, "`time` is \"yesterday\""),
+            (r#"{"label":"benign","time":"2026-13-31T12:00:00Z"}"#, "`time`"),
+            (r#"{"label":"vulnerable","lines":[{"line":0,"text":"a","label":"flaw"}]}"#, "number 0"),
+            (
+                r#"{"label":"vulnerable","range":[5,6],"lines":[{"line":3,"text":"a","label":"flaw"}]}"#,
+                "outside",
+            ),
+            (
+                r#"{"label":"vulnerable","lines":[{"line":1,"text":"a\nb","label":"flaw"}]}"#,
+                "more than one line",
+            ),
+            (r#"{"label":"benign","lines":[{"line":1,"text":"a","label":"flaw"}]}"#, "labelled benign"),
+            (
+                r#"{"label":"unsure","lines":[{"line":1,"text":"a","label":"flaw"},{"line":1,"text":"a","label":"flaw"}]}"#,
+                "labelled twice",
+            ),
+        ] {
+            assert!(reason(line).contains(part), "{line}: {}", reason(line));
+        }
+    }
+}

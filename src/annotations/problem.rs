@@ -1,0 +1,112 @@
+//! What can be wrong with a row of a file: where, and in a sentence.
+
+use std::fmt;
+
+/// A row that was skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowError {
+    /// 1-based: the line of a JSON Lines file, the element of a JSON array, the record below the header of a CSV file,
+    /// the result of a SARIF file.
+    pub row: usize,
+    pub reason: RowProblem,
+}
+
+impl fmt::Display for RowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {}: {}", self.row, self.reason)
+    }
+}
+
+impl std::error::Error for RowError {}
+
+/// Why a row was skipped. Nothing is guessed: what contradicts itself is not data. Lines are 1-based in the messages.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowProblem {
+    #[error("cannot be read, and nothing after it: {0}")]
+    Unreadable(String),
+    #[error("has more than {0} bytes")]
+    TooLong(usize),
+    #[error("has more than {0} bytes, and nothing after it was read: probably a quote that is not closed")]
+    Unclosed(usize),
+    #[error("is not UTF-8")]
+    NotUtf8,
+    #[error("is not JSON: {0}")]
+    NotJson(String),
+    #[error("is not a JSON object")]
+    NotAnObject,
+    #[error("has {found} fields, but the header has {expected}")]
+    FieldCount { found: usize, expected: usize },
+    #[error("`{0}` is missing")]
+    Missing(&'static str),
+    #[error("`{field}` is not {expected}")]
+    WrongType { field: &'static str, expected: &'static str },
+    #[error("`{field}` is {found}, expected 0 or 1")]
+    NotALabel { field: &'static str, found: String },
+    #[error("line {line} lies outside the function, which has {count}")]
+    LineOutside { line: u64, count: usize },
+    #[error("line {line} of the function is not what the row says it is")]
+    LineText { line: usize },
+    #[error("`{found}` is no line number")]
+    LineNumber { found: String },
+    #[error("{numbers} line numbers stand beside {texts} line texts")]
+    LineCount { numbers: usize, texts: usize },
+    #[error(
+        "the text of a flaw line occurs {0} times in the function, and no line number says which is meant"
+    )]
+    AmbiguousLine(usize),
+    #[error("has flaw lines, but is labelled benign")]
+    FlawInBenign,
+    #[error("the function and its fix are the same text")]
+    SameText,
+    #[error("the other half of its pair does not follow or precede it")]
+    NoPartner,
+    #[error("has too many changed lines to be compared with its fix")]
+    TooManyLines,
+    #[error("is not a record of linelens-annotations: {0}")]
+    NotARecord(String),
+    #[error("stands under a header of version {0}; this linelens knows version 1 of linelens-annotations")]
+    Version(String),
+    #[error("names no line of a file: {0}")]
+    NoLocation(String),
+    #[error("is no finding: {0}")]
+    NoFinding(String),
+    #[error("its function's text was not found: {0}")]
+    NoCode(String),
+}
+
+impl RowProblem {
+    /// The kind of problem, for counting.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            RowProblem::Unreadable(_) => "unreadable",
+            RowProblem::TooLong(_) => "too long",
+            RowProblem::Unclosed(_) => "quote not closed",
+            RowProblem::NotUtf8 => "not UTF-8",
+            RowProblem::NotJson(_) => "not JSON",
+            RowProblem::NotAnObject => "not an object",
+            RowProblem::FieldCount { .. } => "wrong number of fields",
+            RowProblem::Missing(_) => "field missing",
+            RowProblem::WrongType { .. } => "field of a wrong type",
+            RowProblem::NotALabel { .. } => "label not 0 or 1",
+            RowProblem::LineOutside { .. } => "line outside the function",
+            RowProblem::LineText { .. } => "line text differs",
+            RowProblem::LineNumber { .. } => "not a line number",
+            RowProblem::LineCount { .. } => "line numbers and texts differ in number",
+            RowProblem::AmbiguousLine(_) => "line ambiguous",
+            RowProblem::FlawInBenign => "flaw lines in a benign function",
+            RowProblem::SameText => "function and fix are the same",
+            RowProblem::NoPartner => "half a pair",
+            RowProblem::TooManyLines => "too many changed lines",
+            RowProblem::NotARecord(_) => "not a record",
+            RowProblem::Version(_) => "unknown version",
+            RowProblem::NoLocation(_) => "no location",
+            RowProblem::NoFinding(_) => "no finding",
+            RowProblem::NoCode(_) => "no text",
+        }
+    }
+
+    /// Whether nothing after the row was read.
+    pub fn ends_the_file(&self) -> bool {
+        matches!(self, RowProblem::Unreadable(_) | RowProblem::Unclosed(_))
+    }
+}

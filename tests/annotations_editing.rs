@@ -1,0 +1,327 @@
+//! Marking lines, labels and notes: what is written, what stays, what is refused.
+#![allow(clippy::unwrap_used)]
+
+use linelens::annotations::editing::{EditError, Edited, Site, rfc3339, set_label, set_note, toggle_line};
+use linelens::annotations::matching::Place;
+use linelens::annotations::native;
+use linelens::annotations::store::{NATIVE_FILE, Store};
+use linelens::annotations::{FunctionLines, Label, LineLabel};
+use std::path::Path;
+
+const CODE: &str = "void f(char *p) {\n  free(p);\n\n  use(p);\n  free(p);\n}";
+const TIME: &str = "2026-01-31T12:00:00Z";
+
+struct Workspace(tempfile::TempDir);
+
+impl Workspace {
+    fn new() -> Workspace {
+        Workspace(tempfile::tempdir().unwrap())
+    }
+
+    fn with(text: &str) -> Workspace {
+        let workspace = Workspace::new();
+        std::fs::create_dir(workspace.0.path().join(".linelens")).unwrap();
+        std::fs::write(workspace.0.path().join(NATIVE_FILE), text).unwrap();
+        workspace
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.path().join(NATIVE_FILE)).unwrap()
+    }
+
+    fn on<T>(&self, code: &str, edit: impl Fn(&Site<'_>) -> T) -> T {
+        self.by("ann", code, edit)
+    }
+
+    fn by<T>(&self, annotator: &str, code: &str, edit: impl Fn(&Site<'_>) -> T) -> T {
+        let functions = [Place { file: Some("src/a b.c"), name: "f", first_line: 9, text: code }];
+        edit(&Site {
+            workspace: self.path(),
+            functions: &functions,
+            function: 0,
+            annotator: Some(annotator),
+            time: Some(TIME),
+        })
+    }
+
+    fn store(&self) -> Store {
+        Store::load(self.path(), &[NATIVE_FILE.to_string()])
+    }
+
+    fn left_overs(&self) -> usize {
+        std::fs::read_dir(self.path().join(".linelens")).unwrap().count() - 1
+    }
+}
+
+fn flaws(edited: &Edited) -> Vec<usize> {
+    edited.record.iter().flat_map(|record| record.flaw_lines()).collect()
+}
+
+#[test]
+fn a_first_mark_creates_file_and_record_and_the_same_action_undoes_it() {
+    let workspace = Workspace::new();
+    let edited = workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap();
+    assert_eq!(flaws(&edited), [4]);
+    let hash = FunctionLines::new(CODE).sha256();
+    let hash_ws = FunctionLines::new(CODE).sha256_ws();
+    let expected = format!(
+        concat!(
+            "{}\n{{\"file\":\"src/a%20b.c\",\"function\":\"f\",\"range\":[10,15],\"body_sha256\":\"{}\",\"body_sha256_ws\":\"{}\",",
+            "\"label\":\"vulnerable\",\"label_from_lines\":true,",
+            "\"lines\":[{{\"line\":5,\"text\":\"  free(p);\",\"before\":\"  use(p);\",\"after\":\"}}\",\"label\":\"flaw\"}}],",
+            "\"annotator\":\"ann\",\"time\":\"{}\",\"source\":\"manual\"}}\n"
+        ),
+        native::header(),
+        hash,
+        hash_ws,
+        TIME
+    );
+    assert_eq!(workspace.text(), expected);
+    let store = workspace.store();
+    assert_eq!((store.records().len(), store.problems().len()), (1, 0));
+
+    let second = workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap();
+    assert_eq!(flaws(&second), [1, 4]);
+    workspace.on(CODE, |site| toggle_line(site, 1, true)).unwrap();
+    assert_eq!(workspace.text(), expected, "undone to the byte");
+    let undone = workspace.on(CODE, |site| toggle_line(site, 4, true)).unwrap();
+    assert_eq!(undone.record, None);
+    assert_eq!(workspace.text(), format!("{}\n", native::header()));
+    assert_eq!(workspace.left_overs(), 0);
+}
+
+#[test]
+fn labels_are_set_and_taken_away() {
+    let workspace = Workspace::new();
+    let set = workspace.on(CODE, |site| set_label(site, None, Label::Benign)).unwrap();
+    assert_eq!(set.record.unwrap().label, Label::Benign);
+    let refused = workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap_err();
+    assert!(refused.to_string().contains("labelled benign"), "{refused}");
+    workspace.on(CODE, |site| set_label(site, Some(Label::Benign), Label::Vulnerable)).unwrap();
+    workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap();
+    workspace.on(CODE, |site| toggle_line(site, 1, true)).unwrap();
+    let store = workspace.store();
+    assert_eq!(
+        store.records()[0].label,
+        Label::Vulnerable,
+        "a label that was set stays when the last mark goes"
+    );
+    let gone =
+        workspace.on(CODE, |site| set_label(site, Some(Label::Vulnerable), Label::Vulnerable)).unwrap();
+    assert_eq!(gone.record, None);
+
+    workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap();
+    let refused =
+        workspace.on(CODE, |site| set_label(site, Some(Label::Vulnerable), Label::Benign)).unwrap_err();
+    assert!(refused.to_string().contains("take these marks away"), "{refused}");
+}
+
+#[test]
+fn notes_are_set_and_taken_away() {
+    let workspace = Workspace::new();
+    let note = "\"quotes\", <b>, \u{202e} and\nlines";
+    let set = workspace.on(CODE, |site| set_note(site, None, Some(note))).unwrap();
+    assert_eq!(
+        (set.record.as_ref().unwrap().note.as_deref(), set.record.as_ref().unwrap().label),
+        (Some(note), Label::Unsure)
+    );
+    workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap();
+    assert_eq!(workspace.store().records()[0].label, Label::Vulnerable);
+    let kept = workspace.on(CODE, |site| set_note(site, Some(note), None)).unwrap();
+    assert_eq!(flaws(&kept), [1]);
+    let gone = workspace.on(CODE, |site| toggle_line(site, 1, true)).unwrap();
+    assert_eq!(gone.record, None);
+}
+
+#[test]
+fn what_other_tools_wrote_stays_to_the_byte() {
+    let hash = FunctionLines::new(CODE).sha256();
+    let foreign = format!(
+        concat!(
+            "\u{feff}{{\"schema\": \"linelens-annotations\", \"version\": 1, \"tool\": 1.50}}\r\n",
+            "not json at all \r\n\r\n",
+            "{{ \"label\" : \"benign\", \"annotator\": \"ben\",  \"body_sha256\": \"{hash}\", \"x\": [1.0e2, {{}}] }}\r\n",
+            "{{\"x\":1e2,\"body_sha256\":\"{hash}\",\"label\": \"vulnerable\",\"lines\":[{{\"confidence\":0.50,\"line\":2,\"text\":\"  free(p);\",\"label\":\"flaw\"}}],\"annotator\":\"ann\",\"y\":{{\"a\": 12345678901234567890123}}}}\r\n",
+            "{{\"future\":true}}"
+        ),
+        hash = hash
+    );
+    let workspace = Workspace::with(&foreign);
+    workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap();
+    let text = workspace.text();
+    let (old, new): (Vec<&str>, Vec<&str>) = (foreign.split('\n').collect(), text.split('\n').collect());
+    assert_eq!(new.len(), old.len());
+    for row in [0, 1, 2, 3, 5] {
+        assert_eq!(new[row], old[row]);
+    }
+    let row = new[4];
+    for part in [
+        "\"x\":1e2,",
+        "{\"confidence\":0.50,\"line\":2,",
+        "\"y\":{\"a\": 12345678901234567890123}",
+        "\"line\":5,",
+    ] {
+        assert!(row.contains(part), "{part} in {row}");
+    }
+    assert!(row.ends_with("}\r"));
+    // Somebody new gets a row of their own, after a last row that had no end.
+    workspace.by("cleo", CODE, |site| toggle_line(site, 3, false)).unwrap();
+    let added = workspace.text();
+    assert!(
+        added.starts_with(&text)
+            && added[text.len()..].starts_with("\r\n{\"file\"")
+            && added.ends_with("}\r\n")
+    );
+    workspace.by("cleo", CODE, |site| toggle_line(site, 3, true)).unwrap();
+    assert_eq!(workspace.text(), format!("{text}\r\n"));
+}
+
+#[test]
+fn what_somebody_else_changed_is_a_conflict() {
+    let workspace = Workspace::new();
+    workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap();
+    let before = workspace.text();
+    let is_conflict = |result: Result<Edited, EditError>| matches!(result, Err(EditError::Conflict { .. }));
+    assert!(is_conflict(workspace.on(CODE, |site| toggle_line(site, 4, false))), "marked there already");
+    assert!(is_conflict(workspace.on(CODE, |site| toggle_line(site, 3, true))), "not marked there");
+    assert!(is_conflict(workspace.on(CODE, |site| set_label(site, None, Label::Vulnerable))));
+    assert!(is_conflict(workspace.on(CODE, |site| set_note(site, Some("mine"), None))));
+    assert_eq!(workspace.text(), before);
+    // Another annotator's marks are their own.
+    workspace.by("ben", CODE, |site| toggle_line(site, 4, false)).unwrap();
+    assert_eq!(workspace.store().records().len(), 2);
+}
+
+#[test]
+fn a_record_follows_its_edited_function_when_it_is_changed() {
+    let workspace = Workspace::new();
+    workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap();
+    workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap();
+    let edited = CODE.replace("{\n", "{\n  log();\n");
+    let moved = workspace.on(&edited, |site| toggle_line(site, 4, false)).unwrap();
+    let record = moved.record.unwrap();
+    assert_eq!(record.flaw_lines().collect::<Vec<_>>(), [2, 4, 5]);
+    assert_eq!(record.body_sha256, Some(FunctionLines::new(&edited).sha256()));
+    assert_eq!(record.range, Some((9, 15)));
+
+    // The last line goes from the text, not from the record.
+    let shorter = edited.replace("  use(p);\n  free(p);\n", "  x();\n  y();\n");
+    let kept = workspace.on(&shorter, |site| toggle_line(site, 1, false)).unwrap().record.unwrap();
+    assert!(kept.body_sha256.is_none(), "the record is not one of this text");
+    let texts: Vec<&str> = kept.lines.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    assert!(texts.contains(&"  use(p);"));
+    let store = workspace.store();
+    assert!(store.problems().is_empty(), "{:?}", store.problems());
+    let functions = [Place { file: Some("src/a b.c"), name: "f", first_line: 9, text: &edited }];
+    let found = store.find(&functions);
+    let lines: Vec<_> = found.functions[0][0].lines.clone();
+    assert_eq!(
+        lines,
+        [1, 2, 4, 5].map(|line| (line, LineLabel::Flaw)),
+        "found again when the text comes back"
+    );
+}
+
+#[test]
+fn blank_lines_and_lines_beyond_the_function_are_refused() {
+    let workspace = Workspace::new();
+    for line in [2, 6, usize::MAX] {
+        assert!(matches!(
+            workspace.on(CODE, |site| toggle_line(site, line, false)),
+            Err(EditError::Refused(_))
+        ));
+    }
+    assert!(!workspace.path().join(".linelens").exists(), "nothing was written");
+}
+
+#[test]
+fn a_file_of_a_later_version_is_not_touched() {
+    let text = "{\"schema\":\"linelens-annotations\",\"version\":2}\n";
+    let workspace = Workspace::with(text);
+    let error = workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap_err();
+    assert!(error.to_string().contains("another version"), "{error}");
+    assert_eq!(workspace.text(), text);
+}
+
+#[cfg(unix)]
+mod links {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_folder_or_file_that_leads_out_is_refused() {
+        let outside = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new();
+        symlink(outside.path(), workspace.path().join(".linelens")).unwrap();
+        let error = workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap_err();
+        assert!(error.to_string().contains("outside the workspace folder"), "{error}");
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
+
+        let workspace = Workspace::with("");
+        std::fs::remove_file(workspace.path().join(NATIVE_FILE)).unwrap();
+        for target in [outside.path().join("there.jsonl"), outside.path().join("not-there.jsonl")] {
+            if target.ends_with("there.jsonl") {
+                std::fs::write(&target, "mine").unwrap();
+            }
+            let link = workspace.path().join(NATIVE_FILE);
+            let _ = std::fs::remove_file(&link);
+            symlink(&target, &link).unwrap();
+            assert!(workspace.on(CODE, |site| toggle_line(site, 1, false)).is_err());
+        }
+        assert_eq!(std::fs::read_to_string(outside.path().join("there.jsonl")).unwrap(), "mine");
+        assert!(!outside.path().join("not-there.jsonl").exists());
+    }
+
+    #[test]
+    fn links_inside_the_workspace_and_permissions_are_kept() {
+        let workspace = Workspace::with("");
+        let real = workspace.path().join("truth.jsonl");
+        std::fs::write(&real, "").unwrap();
+        std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let link = workspace.path().join(NATIVE_FILE);
+        std::fs::remove_file(&link).unwrap();
+        symlink("../truth.jsonl", &link).unwrap();
+        workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap();
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(std::fs::read_to_string(&real).unwrap().contains("free(p)"));
+        assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+}
+
+#[test]
+fn writers_at_the_same_time_lose_nothing() {
+    let workspace = Workspace::new();
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let workspace = &workspace;
+            scope.spawn(move || {
+                for line in [1, 3, 4] {
+                    let mut tries = 0;
+                    while let Err(error) =
+                        workspace.by(&format!("w{writer}"), CODE, |site| toggle_line(site, line, false))
+                    {
+                        assert!(matches!(error, EditError::Conflict { .. }), "{error}");
+                        tries += 1;
+                        assert!(tries < 100);
+                    }
+                }
+            });
+        }
+    });
+    let store = workspace.store();
+    assert!(store.problems().is_empty());
+    assert_eq!(store.records().len(), 8);
+    assert!(store.records().iter().all(|record| record.flaw_lines().count() == 3));
+    assert_eq!(workspace.left_overs(), 0);
+}
+
+#[test]
+fn times_are_written_so_that_they_can_be_read() {
+    let time = rfc3339(std::time::SystemTime::now());
+    assert!(native::parse(&format!("{{\"label\":\"unsure\",\"time\":\"{time}\"}}")).is_ok());
+}

@@ -1,0 +1,247 @@
+//! Records find their functions, and labelled lines their text, whatever happened to either.
+#![allow(clippy::unwrap_used)]
+
+use linelens::annotations::matching::{self, Match, Matched, Place};
+use linelens::annotations::{FunctionLines, Label, LineLabel, Record};
+
+const COPY: &str = "int copy(char *to, const char *from, int n) {\n\tint i = 0;\n\tif (n < 0)\n\t\treturn -1;\n\twhile (i <= n) {\n\t\tto[i] = from[i];\n\t\ti++;\n\t}\n\n\treturn i;\n}";
+
+fn record(file: &str, name: &str, first: usize, code: &str, flaws: &[usize]) -> Record {
+    let lines = FunctionLines::new(code);
+    Record {
+        file: Some(file.to_string()),
+        function: Some(name.to_string()),
+        range: Some((first, first + lines.count() - 1)),
+        annotator: Some("ann".to_string()),
+        ..lines.record(Label::Vulnerable, flaws.iter().copied())
+    }
+}
+
+fn copy_record() -> Record {
+    record("src/copy.c", "copy", 9, COPY, &[4, 5])
+}
+
+fn place<'a>(file: &'a str, name: &'a str, first_line: usize, text: &'a str) -> Place<'a> {
+    Place { file: Some(file), name, first_line, text }
+}
+
+fn one<'r>(records: &'r [Record], place: Place<'_>) -> Matched<'r> {
+    let found = matching::find(records, &[place]);
+    assert_eq!(found.functions[0].len(), 1, "{found:?}");
+    found.functions[0][0].clone()
+}
+
+fn lines(matched: &Matched<'_>) -> Vec<usize> {
+    matched.lines.iter().map(|(line, _)| *line).collect()
+}
+
+fn unmatched(matched: &Matched<'_>) -> Vec<usize> {
+    matched.unmatched.iter().map(|line| line.line).collect()
+}
+
+#[test]
+fn the_same_text_is_found_wherever_it_is() {
+    let records = [copy_record()];
+    for place in [
+        place("src/copy.c", "copy", 9, COPY),
+        place("other/place.c", "copy", 0, COPY),
+        Place { file: None, ..place("", "copy", 3, COPY) },
+    ] {
+        let matched = one(&records, place);
+        assert_eq!((matched.how, lines(&matched)), (Match::Text, vec![4, 5]));
+    }
+}
+
+#[test]
+fn other_line_ends_and_indentation_are_the_same_text() {
+    let records = [copy_record()];
+    let crlf = COPY.replace('\n', "\r\n");
+    let cr = COPY.replace('\n', "\r");
+    let spaces = COPY.replace('\t', "    ");
+    for text in [&crlf, &cr, &spaces] {
+        let matched = one(&records, place("x.c", "copy", 0, text));
+        assert_eq!(
+            (matched.how, lines(&matched), unmatched(&matched)),
+            (Match::TextWithoutWhitespace, vec![4, 5], vec![])
+        );
+    }
+    let blank = COPY.replace("\twhile", "\n\n\twhile").replace("i++", "\n\n\t\ti++");
+    assert_eq!(lines(&one(&records, place("x.c", "copy", 0, &blank))), [6, 7]);
+}
+
+#[test]
+fn other_line_breaks_are_followed() {
+    let records = [copy_record()];
+    let joined = COPY.replace("{\n\t\tto[i] = from[i];\n\t\ti++;", "{ to[i] = from[i]; i++;");
+    let matched = one(&records, place("x.c", "copy", 0, &joined));
+    assert_eq!((lines(&matched), unmatched(&matched)), (vec![4], vec![]), "both are on one line now");
+    let split = COPY
+        .replace("to[i] = from[i];", "to[i] =\n\t\t\tfrom[i];")
+        .replace("\twhile (i <= n) {", "\twhile (i <= n)\n\t{");
+    assert_eq!(lines(&one(&records, place("x.c", "copy", 0, &split))), [4, 5, 6, 7]);
+}
+
+#[test]
+fn lines_follow_their_text_after_edits() {
+    let records = [copy_record()];
+    let edited = COPY
+        .replace("\tint i = 0;\n", "\tint i = 0;\n\tlog(n);\n\tlog(to);\n")
+        .replace("return -1", "return -2");
+    let matched = one(&records, place("src/copy.c", "copy", 30, &edited));
+    assert_eq!((matched.how, lines(&matched), unmatched(&matched)), (Match::FileAndName, vec![6, 7], vec![]));
+
+    let fixed = COPY.replace("i <= n", "i < n");
+    let matched = one(&records, place("src/copy.c", "copy", 9, &fixed));
+    assert_eq!(
+        (lines(&matched), unmatched(&matched)),
+        (vec![4, 5], vec![]),
+        "an edited line between its neighbours"
+    );
+
+    let deleted = COPY.replace("\t\tto[i] = from[i];\n", "");
+    let matched = one(&records, place("src/copy.c", "copy", 9, &deleted));
+    assert_eq!((lines(&matched), unmatched(&matched)), (vec![4], vec![5]));
+
+    let rewritten = "int copy(char *to, const char *from, int n) {\n\tmemcpy(to, from, n);\n}";
+    let matched = one(&records, place("src/copy.c", "copy", 9, rewritten));
+    assert_eq!((lines(&matched), unmatched(&matched)), (vec![], vec![4, 5]), "listed, not dropped");
+}
+
+#[test]
+fn a_renamed_function_is_found_by_its_range() {
+    let records = [copy_record()];
+    let renamed = COPY.replace("int copy(", "int copy_string(");
+    let matched = one(&records, place("src/copy.c", "copy_string", 12, &renamed));
+    assert_eq!((matched.how, lines(&matched)), (Match::FileAndRange, vec![4, 5]));
+    // A neighbour that took the place of a deleted function has none of its lines.
+    let other = "int other(void) {\n\treturn 1;\n}";
+    let found = matching::find(&records, &[place("src/copy.c", "other", 9, other)]);
+    assert!(found.functions[0].is_empty());
+    assert_eq!(found.lost.len(), 1, "the record is not forgotten");
+    // Elsewhere nothing connects them.
+    let found = matching::find(&records, &[place("src/else.c", "copy_string", 9, &renamed)]);
+    assert!(found.functions[0].is_empty() && found.lost.is_empty());
+}
+
+#[test]
+fn scopes_of_names_may_be_written_or_not() {
+    let records = [Record { function: Some("Buffer::copy".into()), ..copy_record() }];
+    let edited = COPY.replace("-1", "-2");
+    assert_eq!(one(&records, place("src/copy.c", "copy", 90, &edited)).how, Match::FileAndName);
+    let found = matching::find(&records, &[place("src/copy.c", "Other::copy", 90, &edited)]);
+    assert!(found.functions[0].is_empty());
+}
+
+#[test]
+fn equal_functions_share_what_is_said() {
+    let records = [copy_record()];
+    let found = matching::find(
+        &records,
+        &[place("src/copy.c", "copy", 9, COPY), place("src/copy.c", "copy", 40, COPY)],
+    );
+    for function in &found.functions {
+        assert_eq!((function.len(), lines(&function[0])), (1, vec![4, 5]));
+    }
+}
+
+#[test]
+fn of_two_editions_each_keeps_its_record() {
+    let small = COPY.replace("i <= n", "i <= n && to[i]");
+    let records =
+        [record("src/copy.c", "copy", 9, COPY, &[4]), record("src/copy.c", "copy", 25, &small, &[6])];
+    let flaws = |first: &str, second: &str| {
+        let found = matching::find(
+            &records,
+            &[place("src/copy.c", "copy", 9, first), place("src/copy.c", "copy", 25, second)],
+        );
+        found.functions.iter().map(|all| all.iter().map(lines).collect::<Vec<_>>()).collect::<Vec<_>>()
+    };
+    assert_eq!(flaws(COPY, &small), [vec![vec![4]], vec![vec![6]]]);
+    let edited = |text: &str| text.replace("return -1", "return -3");
+    assert_eq!(flaws(&edited(COPY), &small), [vec![vec![4]], vec![vec![6]]]);
+    assert_eq!(flaws(COPY, &edited(&small)), [vec![vec![4]], vec![vec![6]]]);
+    assert_eq!(flaws(&edited(COPY), &edited(&small)), [vec![vec![4]], vec![vec![6]]]);
+}
+
+#[test]
+fn an_edited_edition_keeps_the_record_that_an_equal_one_has_too() {
+    let records = [record("src/copy.c", "copy", 9, COPY, &[4])];
+    let edited = COPY.replace("return -1", "return -3");
+    let found = matching::find(
+        &records,
+        &[place("src/copy.c", "copy", 9, &edited), place("src/copy.c", "copy", 25, COPY)],
+    );
+    assert_eq!(found.functions.iter().map(|all| lines(&all[0])).collect::<Vec<_>>(), [[4], [4]]);
+}
+
+#[test]
+fn repeated_lines_are_told_apart_by_their_neighbours() {
+    let code = "void f(void) {\n  a();\n  free(p);\n  b();\n  free(p);\n  c();\n  free(p);\n}";
+    let records = [record("f.c", "f", 0, code, &[4])];
+    let edited = code.replace("void f(void) {\n", "void f(void) {\n  first();\n  second();\n");
+    assert_eq!(lines(&one(&records, place("f.c", "f", 0, &edited))), [6]);
+    // Nothing but the text is left of where it was: it could be any of them.
+    let torn = "void f(void) {\n  x();\n  free(p);\n  y();\n  free(p);\n  z();\n}";
+    let matched = one(&records, place("f.c", "f", 0, torn));
+    assert_eq!((lines(&matched), unmatched(&matched)), (vec![], vec![4]));
+}
+
+#[test]
+fn equal_blocks_are_told_apart_by_how_far_others_moved() {
+    let block = "  lock(m);\n  n++;\n  unlock(m);\n";
+    let code = format!("void f(void) {{\n{block}{block}  last(n);\n}}");
+    let records = [record("f.c", "f", 0, &code, &[2, 5, 7])];
+    let edited = code.replace("{\n", "{\n  one();\n  two();\n  three();\n");
+    assert_eq!(lines(&one(&records, place("f.c", "f", 0, &edited))), [5, 8, 10]);
+    let records = [record("f.c", "f", 0, &code, &[5, 7])];
+    assert_eq!(lines(&one(&records, place("f.c", "f", 0, &edited))), [8, 10]);
+}
+
+#[test]
+fn lines_without_text_are_known_by_their_number_in_the_file() {
+    let mut sarif = record("src/copy.c", "copy", 13, "x\ny", &[0, 1]);
+    sarif.function = None;
+    sarif.body_sha256 = None;
+    sarif.body_sha256_ws = None;
+    for line in &mut sarif.lines {
+        line.text = String::new();
+    }
+    let records = [sarif];
+    let matched = one(&records, place("src/copy.c", "copy", 9, COPY));
+    assert_eq!((matched.how, lines(&matched)), (Match::FileAndRange, vec![4, 5]));
+    let found = matching::find(&records, &[place("src/copy.c", "copy", 15, COPY)]);
+    assert!(found.functions[0].is_empty());
+}
+
+#[test]
+fn one_record_an_annotator_and_the_surest_counts() {
+    let edited = COPY.replace("return -1", "return -3");
+    let records = [
+        record("src/copy.c", "copy", 9, &edited, &[4]),
+        record("src/copy.c", "copy", 9, COPY, &[5]),
+        Record { annotator: Some("ben".into()), ..record("src/copy.c", "copy", 9, COPY, &[6]) },
+        record("src/copy.c", "copy", 9, &edited, &[1, 6]),
+    ];
+    let found = matching::find(&records, &[place("src/copy.c", "copy", 9, &edited)]);
+    let said: Vec<_> = found.functions[0].iter().map(|m| (m.annotator().unwrap(), m.how, lines(m))).collect();
+    assert_eq!(said, [("ann", Match::Text, vec![1, 6]), ("ben", Match::FileAndName, vec![6])]);
+    let opinion = found.functions[0][1].opinion();
+    assert_eq!((opinion.annotator.as_deref(), opinion.lines), (Some("ben"), vec![(6, LineLabel::Flaw)]));
+}
+
+#[test]
+fn a_record_that_contradicts_its_own_hash_is_looked_for_by_text() {
+    let mut wrong = copy_record();
+    wrong.lines[0].line = 1;
+    assert_eq!(lines(&one(&[wrong], place("src/copy.c", "copy", 9, COPY))), [4, 5]);
+}
+
+#[test]
+fn odd_texts_find_nothing_and_break_nothing() {
+    let records = [copy_record()];
+    for text in ["", "\n", "\r\r\n", "}", "ü\u{2028}"] {
+        let found = matching::find(&records, &[place("src/copy.c", "copy", usize::MAX - 20, text)]);
+        assert_eq!(unmatched(&found.functions[0][0]), [4, 5], "{text:?}");
+    }
+    assert_eq!(matching::find(&records, &[]).functions.len(), 0);
+}
