@@ -180,7 +180,6 @@ pub struct Attribution {
     structure: Structure,
     target: Target,
     sessions: HashMap<Derivation, Session>,
-    keeps_memory: bool,
 }
 
 impl Attribution {
@@ -203,7 +202,6 @@ impl Attribution {
             structure,
             target: recipe.target.clone(),
             sessions: HashMap::new(),
-            keeps_memory: false,
         })
     }
 
@@ -280,7 +278,6 @@ impl Attribution {
         cancel: &Cancellation,
     ) -> Result<Vec<Relevance>, AttributionError> {
         let feeds = feeds_of(&self.inputs, rows).into_iter().map(Owned::from).collect();
-        self.keeps_memory = false;
         let outputs = self.run(Derivation::GradientTimesInput(rules), feeds, cancel)?;
         let [probability, margin, relevance] = named(&outputs, [0, 1, 2])?;
         let tokens = rows.first().map_or(0, |row| row.ids.len());
@@ -294,11 +291,6 @@ impl Attribution {
                 })
             })
             .collect()
-    }
-
-    /// Whether sessions keep the memory of intermediate results for the next run, which then need not ask for it again.
-    pub fn keep_memory(&mut self, keep: bool) {
-        self.keeps_memory = keep;
     }
 
     /// One evaluation of the integrand of integrated gradients per place `alpha` on the path: the probability there, and
@@ -361,7 +353,6 @@ impl Attribution {
         let Some(session) = self.sessions.get_mut(&derivation) else {
             return Err(AttributionError::Run("no session".to_string()));
         };
-        session.return_memory(!self.keeps_memory);
         // Pruning leaves out inputs that the derived graph does not read.
         let wanted: Vec<String> = session.inputs().iter().map(|port| port.name.clone()).collect();
         let feeds: Vec<Feed<'_>> =
@@ -375,7 +366,8 @@ impl Attribution {
 
     fn open(&self, derivation: Derivation) -> Result<Session, AttributionError> {
         let graph = self.derive(derivation)?;
-        self.source.open_sharing(&graph).map_err(AttributionError::Run)
+        let session = self.source.open_sharing(&graph).map_err(AttributionError::Run)?;
+        Ok(session.returning_memory())
     }
 }
 

@@ -329,10 +329,10 @@ impl Session {
         Ok(Session { session, inputs, outputs, provider, returns_memory: false })
     }
 
-    /// Whether the memory of intermediate results is given back after each run, not only after big ones: for a session
+    /// Gives the memory of intermediate results back after each run, which costs little where they are big: for a session
     /// that needs much of it and is not the only one. No effect on CUDA.
-    pub fn return_memory(&mut self, always: bool) {
-        self.returns_memory = always;
+    pub fn returning_memory(self) -> Session {
+        Session { returns_memory: true, ..self }
     }
 
     pub fn inputs(&self) -> &[Port] {
