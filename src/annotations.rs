@@ -7,9 +7,11 @@
 //! what a person marks, [`policy`] and [`agreement`] compare what several people say.
 
 pub mod agreement;
+pub mod atomic;
 pub mod dataset;
 pub mod diff;
 pub mod editing;
+pub mod export;
 pub mod function;
 pub mod matching;
 pub mod native;

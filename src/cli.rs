@@ -1,6 +1,7 @@
 //! The command line: arguments → one domain call → text. Exit codes: 0 done, 1 what was asked about is so (`check
-//! --fail-on flagged`, `doctor` on an unhealthy set-up, rows of `score` that failed), 2 error.
+//! --fail-on flagged`, `doctor` on an unhealthy set-up, rows of `score` that failed, bad rows of annotation files), 2 error.
 
+mod annotations;
 mod arguments;
 mod check;
 mod colour;
@@ -53,6 +54,7 @@ fn dispatch(arguments: &Arguments, output: &mut Output) -> Result<u8, Failure> {
         Command::Check(command) => check::run(global, command, output),
         Command::Graph(command) => graph::run(global, command, output),
         Command::Score(command) => score::run(global, command, output),
+        Command::Annotations(command) => annotations::run(command, output),
         Command::Doctor(command) => doctor::run(global, command, output),
         Command::Lsp(_) => {
             let (config, problems) = set_up::server_config(global)?;

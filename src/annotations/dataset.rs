@@ -113,12 +113,17 @@ fn names() -> String {
 /// read from the files they name, relative to the folder of `path` (the folder above, if that is `.linelens`), and never
 /// from outside it.
 pub fn open(path: &Path, format: Option<Format>) -> Result<Samples, DatasetError> {
+    open_in(path, format, &located::root_of(path))
+}
+
+/// [`open`], with the files that records name relative to `root`.
+pub fn open_in(path: &Path, format: Option<Format>, root: &Path) -> Result<Samples, DatasetError> {
     let samples = import(path, format)?;
     if samples.format.has_code() {
         return Ok(samples);
     }
-    let root = located::root_of(path);
-    Ok(Samples { format: samples.format, rows: Box::new(located::Located::new(samples.rows, root)) })
+    let located = located::Located::new(samples.rows, root.to_path_buf());
+    Ok(Samples { format: samples.format, rows: Box::new(located) })
 }
 
 /// [`open`], but nothing is looked up elsewhere: the code of formats that hold none is empty.

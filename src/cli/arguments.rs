@@ -1,6 +1,7 @@
 //! What can be said on the command line. Values are checked by [`crate::config`], so that a setting means the same
 //! wherever it is given.
 
+use super::annotations::Annotations;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -27,6 +28,9 @@ pub(super) enum Command {
     Graph(Graph),
     /// List the functions of files as JSON Lines
     Functions(Functions),
+    /// Ground-truth files: import, export, agreement of annotators, check
+    #[command(subcommand)]
+    Annotations(Annotations),
     /// Say what was found on this machine, what works, and what to do about the rest
     Doctor(Doctor),
     /// The language server, on standard input and output

@@ -54,6 +54,11 @@ impl Output {
         self.palette
     }
 
+    /// A piece of the results, with its line ends.
+    pub(super) fn text(&mut self, text: &str) -> Result<(), Failure> {
+        Ok(self.out.write_all(text.as_bytes())?)
+    }
+
     /// One line of results.
     pub(super) fn line(&mut self, text: &str) -> Result<(), Failure> {
         Ok(writeln!(self.out, "{text}")?)

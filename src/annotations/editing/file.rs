@@ -1,10 +1,10 @@
 //! The annotation file as bytes: found inside the workspace, cut into rows, replaced as a whole.
 
+use crate::annotations::atomic::AtomicFile;
 use crate::annotations::{native, store::NATIVE_FILE};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How often a change is tried again when another program wrote in between.
@@ -75,55 +75,13 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<bool, Strin
         return Ok(true);
     }
     let unwritable = |error: std::io::Error| format!("cannot be written: {error}");
-    let folder = path.parent().ok_or("has no folder")?;
-    let temporary = Temporary::new(folder).map_err(unwritable)?;
-    temporary.fill(path, new).map_err(unwritable)?;
+    let mut file = AtomicFile::create(path).map_err(unwritable)?;
+    file.write_all(new).and_then(|()| file.flush_to_disk()).map_err(unwritable)?;
     if read(path)? != old {
         return Ok(false);
     }
-    fs::rename(&temporary.path, path).map_err(unwritable)?;
-    std::mem::forget(temporary);
-    // The new name is on the disk only with its folder; not every system can flush one.
-    if let Ok(folder) = File::open(folder) {
-        let _ = folder.sync_all();
-    }
+    file.commit().map_err(unwritable)?;
     Ok(true)
-}
-
-/// A file beside the one that it will replace; gone unless it does.
-struct Temporary {
-    path: PathBuf,
-}
-
-impl Temporary {
-    fn new(folder: &Path) -> std::io::Result<Temporary> {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        loop {
-            let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(format!(".annotations.{}.{number}.tmp", std::process::id()));
-            // A file or link that is there already is not ours.
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => return Ok(Temporary { path }),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn fill(&self, like: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        let mut file = OpenOptions::new().write(true).open(&self.path)?;
-        if let Ok(metadata) = fs::metadata(like) {
-            file.set_permissions(metadata.permissions())?;
-        }
-        file.write_all(bytes)?;
-        file.sync_all()
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
 }
 
 /// The file's bytes by rows; a row's end belongs to it.

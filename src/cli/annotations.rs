@@ -1,0 +1,448 @@
+//! `linelens annotations`: ground-truth files read, converted, compared and checked.
+
+use super::output::{Failure, Output};
+use crate::annotations::agreement::{self, Agreement};
+use crate::annotations::atomic::AtomicFile;
+use crate::annotations::dataset::{self, Format, Samples};
+use crate::annotations::export::{NotExported, SarifWriter};
+use crate::annotations::{Record, RowError, native};
+use crate::escape;
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Of more bad rows of one kind in one file only the number is said.
+const SHOWN_A_KIND: usize = 5;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Annotations {
+    /// Convert data sets and annotation files to linelens's own format
+    Import(Import),
+    /// Convert annotation files for other tools
+    Export(Export),
+    /// How far annotators agree: Cohen's kappa over lines, and the lines they differ about
+    Agreement(AgreementOf),
+    /// Say what is wrong in annotation files and data sets, row by row
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    #[command(flatten)]
+    from: Input,
+    /// Where the result goes; default: standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace the file that `--out` names
+    #[arg(long)]
+    force: bool,
+    /// Look up the functions of SARIF files here, and say where they are and what they hold
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Whose labels these are
+    #[arg(long, value_name = "NAME")]
+    annotator: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Export {
+    #[command(flatten)]
+    from: Input,
+    /// The format to write
+    #[arg(long, value_enum, default_value = "sarif")]
+    to: To,
+    /// Where the result goes; default: standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace the file that `--out` names
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum To {
+    /// SARIF 2.1.0
+    Sarif,
+    /// linelens-annotations, JSON Lines
+    Native,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AgreementOf {
+    #[command(flatten)]
+    from: Input,
+    /// How the result is printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Shown,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    #[command(flatten)]
+    from: Input,
+    /// Name every bad row
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Shown {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+struct Input {
+    /// Annotation files and data sets, plain or gzip-compressed
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// native, functions, bigvul, linevul, primevul, sven, devign, diversevul or sarif; default: by the content
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<String>,
+}
+
+/// Exit code 1 says that rows were bad, and skipped.
+pub(super) fn run(command: &Annotations, output: &mut Output) -> Result<u8, Failure> {
+    let bad = match command {
+        Annotations::Import(command) => import(command, output)?,
+        Annotations::Export(command) => export(command, output)?,
+        Annotations::Agreement(command) => compare(command, output)?,
+        Annotations::Check(command) => check(command, output)?,
+    };
+    Ok(u8::from(bad > 0))
+}
+
+fn import(command: &Import, output: &mut Output) -> Result<usize, Failure> {
+    let sink = Sink::new(command.out.as_deref(), command.force)?;
+    let mut writer = Native::new(sink, output)?;
+    let mut bad = 0;
+    for file in &command.from.files {
+        let samples = match &command.root {
+            Some(root) => command.from.open(file, |path, format| dataset::open_in(path, format, root))?,
+            None => command.from.open(file, dataset::import)?,
+        };
+        bad += each(file, samples, SHOWN_A_KIND, output, |mut record, output| {
+            if command.annotator.is_some() {
+                record.annotator.clone_from(&command.annotator);
+            }
+            writer.add(&record, output)
+        })?
+        .bad;
+    }
+    writer.sink.finish(output)?;
+    Ok(bad)
+}
+
+fn export(command: &Export, output: &mut Output) -> Result<usize, Failure> {
+    let sink = Sink::new(command.out.as_deref(), command.force)?;
+    let mut bad = 0;
+    if command.to == To::Native {
+        let mut writer = Native::new(sink, output)?;
+        for file in &command.from.files {
+            let samples = command.from.open(file, dataset::import)?;
+            bad +=
+                each(file, samples, SHOWN_A_KIND, output, |record, output| writer.add(&record, output))?.bad;
+        }
+        writer.sink.finish(output)?;
+        return Ok(bad);
+    }
+    let mut left_out: BTreeMap<NotExported, usize> = BTreeMap::new();
+    // What a result holds is small; what was written is handed on after each record.
+    let mut writer = SarifWriter::new(Vec::new())?;
+    let mut sink = sink;
+    for file in &command.from.files {
+        let samples = command.from.open(file, dataset::import)?;
+        bad += each(file, samples, SHOWN_A_KIND, output, |record, output| {
+            if let Err(reason) = writer.add(&record)? {
+                *left_out.entry(reason).or_default() += 1;
+            }
+            sink.write(&std::mem::take(writer.get_mut()), output)
+        })?
+        .bad;
+    }
+    let rest = writer.finish()?;
+    sink.write(&rest, output)?;
+    sink.finish(output)?;
+    for (reason, count) in left_out {
+        output.warn(&format!("{count} records {} are not in the log", reason.as_str()));
+    }
+    Ok(bad)
+}
+
+fn compare(command: &AgreementOf, output: &mut Output) -> Result<usize, Failure> {
+    let mut records = Vec::new();
+    let mut bad = 0;
+    for file in &command.from.files {
+        let samples = command.from.open(file, dataset::import)?;
+        bad += each(file, samples, SHOWN_A_KIND, output, |record, _| {
+            records.push(record);
+            Ok(())
+        })?
+        .bad;
+    }
+    let agreement = agreement::agreement(&records);
+    match command.format {
+        Shown::Json => output.json(&AgreementJson::new(&agreement))?,
+        Shown::Text => print(&agreement, output)?,
+    }
+    Ok(bad)
+}
+
+fn print(agreement: &Agreement, output: &mut Output) -> Result<(), Failure> {
+    let names = agreement.annotators.iter().map(|name| escape::terminal(name)).collect::<Vec<_>>().join(", ");
+    output.line(&format!("annotators: {names}"))?;
+    if agreement.pairs.is_empty() {
+        output.line("no function has line labels of two annotators")?;
+    }
+    for pair in &agreement.pairs {
+        let kappa = match pair.kappa {
+            Some(kappa) => format!("{kappa:.3}"),
+            None => "undefined (chance alone makes them agree)".to_string(),
+        };
+        output.line(&format!(
+            "{} and {}: kappa {kappa}; {} functions, {} lines: {} marked by both, {} and {} by one of them",
+            escape::terminal(&pair.first),
+            escape::terminal(&pair.second),
+            pair.functions,
+            pair.lines,
+            pair.both,
+            pair.only_first,
+            pair.only_second
+        ))?;
+    }
+    for line in &agreement.disagreements {
+        let place = match (&line.file, &line.function) {
+            (Some(file), Some(function)) => format!("{file}: {function}"),
+            (Some(name), None) | (None, Some(name)) => name.clone(),
+            (None, None) => line.body_sha256.clone(),
+        };
+        let said = |what: &str, names: &[String]| {
+            (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+        };
+        let who =
+            [said("flaw", &line.flaw), said("unsure", &line.unsure), said("not marked", &line.not_marked)];
+        let who = who.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let text = format!("{place}, line {} of the function: {} ({who})", line.line + 1, line.text.trim());
+        output.line(&escape::terminal(&text))?;
+    }
+    if agreement.without_line_count > 0 {
+        let count = agreement.without_line_count;
+        output.warn(&format!(
+            "{count} functions do not count: no record says how many lines they have (`range`)"
+        ));
+    }
+    if agreement.without_hash > 0 {
+        output.warn(&format!("{} records do not count: they have no `body_sha256`", agreement.without_hash));
+    }
+    Ok(())
+}
+
+fn check(command: &Check, output: &mut Output) -> Result<usize, Failure> {
+    let mut bad = 0;
+    let shown = if command.all { usize::MAX } else { SHOWN_A_KIND };
+    for file in &command.from.files {
+        let samples = command.from.open(file, dataset::import)?;
+        let format = samples.format();
+        let mut labels = [0_usize; 3];
+        let (mut with_lines, mut lines) = (0, 0);
+        let count = each(file, samples, shown, output, |record, _| {
+            labels[record.label as usize] += 1;
+            with_lines += usize::from(!record.lines.is_empty());
+            lines += record.lines.len();
+            Ok(())
+        })?;
+        let [vulnerable, benign, unsure] = labels;
+        output.line(&format!(
+            "{}: {format}, {} functions: {vulnerable} vulnerable, {benign} benign, {unsure} unsure; {with_lines} with \
+             {lines} labelled lines; {} bad rows",
+            escape::terminal(&file.to_string_lossy()),
+            count.good,
+            count.bad
+        ))?;
+        bad += count.bad;
+    }
+    Ok(bad)
+}
+
+impl Input {
+    fn open(
+        &self,
+        file: &Path,
+        open: impl Fn(&Path, Option<Format>) -> Result<Samples, dataset::DatasetError>,
+    ) -> Result<Samples, Failure> {
+        let format = self.from.as_deref().map(str::parse::<Format>).transpose().map_err(Failure::new)?;
+        open(file, format).map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    good: usize,
+    bad: usize,
+}
+
+/// Hands every record on, says which rows are bad (of each kind the first `shown`), and how many of each kind.
+fn each(
+    file: &Path,
+    samples: Samples,
+    shown: usize,
+    output: &mut Output,
+    mut take: impl FnMut(Record, &mut Output) -> Result<(), Failure>,
+) -> Result<Count, Failure> {
+    let name = escape::terminal(&file.to_string_lossy());
+    let mut count = Count::default();
+    let mut kinds: BTreeMap<&'static str, usize> = BTreeMap::new();
+    for sample in samples {
+        match sample {
+            Ok(sample) => {
+                count.good += 1;
+                take(sample.record, output)?;
+            }
+            Err(RowError { row, reason }) => {
+                count.bad += 1;
+                let of_kind = kinds.entry(reason.kind()).or_default();
+                *of_kind += 1;
+                if *of_kind <= shown {
+                    output.warn(&format!("{name}, row {row}: {}", escape::terminal(&reason.to_string())));
+                }
+            }
+        }
+    }
+    if count.bad > 0 {
+        let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        output.warn(&format!("{name}: {} bad rows: {}", count.bad, kinds.join(", ")));
+    }
+    Ok(count)
+}
+
+/// Where records go: a file that is there whole or not at all, or standard output.
+enum Sink {
+    File(PathBuf, AtomicFile),
+    Output,
+}
+
+impl Sink {
+    fn new(out: Option<&Path>, force: bool) -> Result<Sink, Failure> {
+        let Some(path) = out else { return Ok(Sink::Output) };
+        if !force && std::fs::symlink_metadata(path).is_ok() {
+            return Err(Failure::new(format!("{} exists already; `--force` replaces it", path.display())));
+        }
+        let file = AtomicFile::create(path).map_err(|error| Sink::failure(path, &error))?;
+        Ok(Sink::File(path.to_path_buf(), file))
+    }
+
+    fn failure(path: &Path, error: &io::Error) -> Failure {
+        Failure::new(format!("{} cannot be written: {error}", path.display()))
+    }
+
+    fn write(&mut self, bytes: &[u8], output: &mut Output) -> Result<(), Failure> {
+        match self {
+            Sink::File(path, file) => file.write_all(bytes).map_err(|error| Sink::failure(path, &error)),
+            Sink::Output => {
+                // Whole lines come in; what belongs to one comes at once.
+                let text = String::from_utf8_lossy(bytes);
+                output.text(&escape::json(&text))
+            }
+        }
+    }
+
+    fn finish(self, output: &mut Output) -> Result<(), Failure> {
+        match self {
+            Sink::File(path, file) => file.commit().map_err(|error| Sink::failure(&path, &error)),
+            Sink::Output => output.flush(),
+        }
+    }
+}
+
+struct Native {
+    sink: Sink,
+}
+
+impl Native {
+    fn new(mut sink: Sink, output: &mut Output) -> Result<Native, Failure> {
+        sink.write(format!("{}\n", native::header()).as_bytes(), output)?;
+        Ok(Native { sink })
+    }
+
+    fn add(&mut self, record: &Record, output: &mut Output) -> Result<(), Failure> {
+        self.sink.write(format!("{}\n", native::to_line(record)).as_bytes(), output)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AgreementJson<'a> {
+    annotators: &'a [String],
+    pairs: Vec<PairJson<'a>>,
+    disagreements: Vec<DisagreementJson<'a>>,
+    functions_without_line_count: usize,
+    records_without_hash: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PairJson<'a> {
+    first: &'a str,
+    second: &'a str,
+    functions: usize,
+    lines: usize,
+    both: usize,
+    only_first: usize,
+    only_second: usize,
+    /// `null` where chance alone makes them agree.
+    kappa: Option<f64>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DisagreementJson<'a> {
+    file: &'a Option<String>,
+    function: &'a Option<String>,
+    body_sha256: &'a str,
+    /// 1-based, in the function.
+    line: usize,
+    text: &'a str,
+    flaw: &'a [String],
+    unsure: &'a [String],
+    not_marked: &'a [String],
+}
+
+impl<'a> AgreementJson<'a> {
+    fn new(agreement: &'a Agreement) -> AgreementJson<'a> {
+        AgreementJson {
+            annotators: &agreement.annotators,
+            pairs: agreement
+                .pairs
+                .iter()
+                .map(|pair| PairJson {
+                    first: &pair.first,
+                    second: &pair.second,
+                    functions: pair.functions,
+                    lines: pair.lines,
+                    both: pair.both,
+                    only_first: pair.only_first,
+                    only_second: pair.only_second,
+                    kappa: pair.kappa,
+                })
+                .collect(),
+            disagreements: agreement
+                .disagreements
+                .iter()
+                .map(|line| DisagreementJson {
+                    file: &line.file,
+                    function: &line.function,
+                    body_sha256: &line.body_sha256,
+                    line: line.line + 1,
+                    text: &line.text,
+                    flaw: &line.flaw,
+                    unsure: &line.unsure,
+                    not_marked: &line.not_marked,
+                })
+                .collect(),
+            functions_without_line_count: agreement.without_line_count,
+            records_without_hash: agreement.without_hash,
+        }
+    }
+}

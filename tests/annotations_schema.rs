@@ -1,0 +1,141 @@
+//! The published JSON Schema of the annotation file and the reader say the same.
+#![allow(clippy::unwrap_used)]
+
+use linelens::annotations::native::{self, Row};
+use linelens::annotations::{DatasetRow, FunctionLines, Label, LineLabel, Pair, Provenance, Record, Role};
+use serde_json::{Map, Value, json};
+
+fn schema() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/linelens-annotations.schema.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// A record in which every field says something.
+fn full() -> Record {
+    let lines = FunctionLines::new("int f() {\n  a();\n  b();\n}");
+    let mut record = lines.record(Label::Vulnerable, [1, 2]);
+    record.lines[1].label = LineLabel::Unsure;
+    Record {
+        file: Some("src/a%20b.c".into()),
+        function: Some("f".into()),
+        range: Some((0, 3)),
+        cwe: vec!["CWE-787".into()],
+        cve: vec!["CVE-2020-1".into()],
+        pair: Some(Pair { id: "p".into(), role: Role::Before }),
+        dataset: Some(DatasetRow { name: "d".into(), row: "1".into() }),
+        annotator: Some("ann".into()),
+        time: Some("2026-01-31T12:00:00Z".into()),
+        source: Some(Provenance::Manual),
+        note: Some("n".into()),
+        ..record
+    }
+}
+
+#[test]
+fn the_schema_has_the_fields_that_are_written() {
+    let schema = schema();
+    let written: Map<String, Value> = serde_json::from_str(&native::to_line(&full())).unwrap();
+    let record = &schema["$defs"]["record"]["properties"];
+    let described: Vec<&str> = keys(record).into_iter().filter(|key| *key != "label_from_lines").collect();
+    assert_eq!(described, written.keys().collect::<Vec<_>>(), "names and their order");
+    for (field, name) in
+        [("pair", &record["pair"]["properties"]), ("dataset", &record["dataset"]["properties"])]
+    {
+        assert_eq!(keys(name), keys(&written[field]));
+    }
+    let mut line = keys(&schema["$defs"]["line"]["properties"]);
+    let mut of_line = keys(&written["lines"][0]);
+    line.sort_unstable();
+    of_line.sort_unstable();
+    assert_eq!(line, of_line);
+    assert_eq!(schema["$defs"]["header"]["properties"]["schema"]["const"], native::SCHEMA);
+    assert_eq!(schema["$defs"]["header"]["properties"]["version"]["const"], native::VERSION);
+}
+
+#[test]
+fn every_name_of_the_schema_is_read_and_no_other() {
+    let schema = schema();
+    let properties = &schema["$defs"]["record"]["properties"];
+    let base: Value = serde_json::from_str(&native::to_line(&full())).unwrap();
+    let places: [(&[&str], &Value); 4] = [
+        (&["label"], &properties["label"]["enum"]),
+        (&["source"], &properties["source"]["enum"]),
+        (&["pair", "role"], &properties["pair"]["properties"]["role"]["enum"]),
+        (&["lines", "0", "label"], &schema["$defs"]["line"]["properties"]["label"]["enum"]),
+    ];
+    for (path, names) in places {
+        let with = |name: &Value| {
+            let mut row = base.clone();
+            // A benign function has no flaw lines.
+            if path == ["label"] {
+                row["lines"] = json!([]);
+            }
+            *row.pointer_mut(&format!("/{}", path.join("/"))).unwrap() = name.clone();
+            native::parse(&row.to_string())
+        };
+        for name in names.as_array().unwrap() {
+            assert!(with(name).is_ok(), "{path:?} {name}");
+        }
+        assert!(with(&json!("another")).is_err());
+    }
+}
+
+#[test]
+fn required_fields_are_required_and_others_are_not() {
+    let schema = schema();
+    let base: Value = serde_json::from_str(&native::to_line(&full())).unwrap();
+    let places = [
+        ("", &schema["$defs"]["record"]),
+        ("/pair", &schema["$defs"]["record"]["properties"]["pair"]),
+        ("/dataset", &schema["$defs"]["record"]["properties"]["dataset"]),
+        ("/lines/0", &schema["$defs"]["line"]),
+    ];
+    for (pointer, described) in places {
+        for field in keys(&described["properties"]) {
+            let mut row = base.clone();
+            row.pointer_mut(pointer).unwrap().as_object_mut().unwrap().remove(field);
+            let is_required = described["required"].as_array().unwrap().contains(&json!(field));
+            assert_eq!(native::parse(&row.to_string()).is_err(), is_required, "{pointer} {field}");
+        }
+    }
+}
+
+/// The keywords of the schema that say more than a type, each with a value that it forbids.
+#[test]
+fn what_the_schema_forbids_is_refused() {
+    let base: Value = serde_json::from_str(&native::to_line(&full())).unwrap();
+    for (pointer, value) in [
+        ("/file", json!("")),
+        ("/file", json!("/a")),
+        ("/file", json!("a/../b")),
+        ("/file", json!("a?b")),
+        ("/file", json!("file:a")),
+        ("/file", json!(1)),
+        ("/range", json!([1])),
+        ("/range", json!([1, 4, 5])),
+        ("/range", json!([0, 4])),
+        ("/range", json!(["1", 4])),
+        ("/body_sha256", json!("00")),
+        ("/body_sha256_ws", json!("Z".repeat(64))),
+        ("/lines", json!({})),
+        ("/lines/0/line", json!(0)),
+        ("/lines/0/line", json!(1.5)),
+        ("/lines/0/text", json!("a\nb")),
+        ("/lines/0/before", json!("a\rb")),
+        ("/cwe", json!("CWE-1")),
+        ("/cve", json!([1])),
+        ("/time", json!("2026-01-31")),
+        ("/time", json!("2026-01-31T12:00:00")),
+        ("/dataset/row", json!(1)),
+        ("/note", json!(1)),
+    ] {
+        let mut row = base.clone();
+        *row.pointer_mut(pointer).unwrap() = value.clone();
+        assert!(native::parse(&row.to_string()).is_err(), "{pointer} {value}");
+    }
+    assert!(matches!(native::parse(&base.to_string()), Ok(Row::Record(_))));
+}
