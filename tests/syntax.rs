@@ -76,6 +76,11 @@ fn old_style_definitions() {
     check_whole("static char *\nname(buf, len)\n\tchar buf[];\n\tint (*len)();\n{\n}", "function name");
     check(Language::C, "FOO(bar)\nint x;\nint g(void) { }", &["function g | int g(void) { }"]);
     check(Language::C, "int f(a, b);\nint x;\nstruct s { int y; };", &[]);
+    check(
+        Language::C,
+        "#ifdef A\nint f(int a, HANDLE(b) c);\nint g(HANDLE(b) c);\n#else\nint f(void) { }\n#endif\nint h(void) { }",
+        &["function f | int f(void) { }", "function h | int h(void) { }"],
+    );
 }
 
 #[test]

@@ -408,7 +408,6 @@ fn cursor_after(cursor: Option<usize>, edits: &[Edit]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_full_text_becomes_the_smallest_edit() {
@@ -466,14 +465,11 @@ mod tests {
     fn five_thousand_changes_are_one_parse() {
         let old = snapshot(&"int f(int a) { return a; } // twenty-nine\n".repeat(25_000));
         let changes: Vec<_> = (0..5_000).map(|line| change(line * 5, 22, 23, "bc")).collect();
-        let begun = Instant::now();
         let (new, edits) = old.changed(2, changes, PositionEncoding::Utf16);
-        let took = begun.elapsed();
         assert_eq!(edits.len(), 5_000);
         assert_eq!(new.text.matches("return bc;").count(), 5_000);
         assert_eq!(new.lines, LineIndex::new(&new.text));
         assert_eq!(new.tree().function_at(&new.text, 30).map(|function| function.name).as_deref(), Ok("f"));
-        assert!(took < Duration::from_secs(5), "{took:?}");
     }
 
     #[test]

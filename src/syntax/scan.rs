@@ -445,7 +445,18 @@ impl<'a> Scanner<'a> {
             };
             names.len() % 2 == 1 && names.iter().enumerate().all(in_place)
         };
-        let lists = self.header.iter().enumerate().filter(|(at, token)| *at > 0 && token.is(b'('));
+        // A list among the parameters is that of a macro: `int f(HANDLE(a) b);`.
+        let mut depth = 0usize;
+        let mut opens = |token: &Token| {
+            let is_outermost = token.is(b'(') && depth == 0;
+            match token.kind {
+                TokenKind::Punctuation(b'(') => depth += 1,
+                TokenKind::Punctuation(b')') => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            is_outermost
+        };
+        let lists = self.header.iter().enumerate().filter(|(at, token)| opens(token) && *at > 0);
         lists.map(|(open, _)| open).any(|open| {
             let Some(close) =
                 self.header[open..].iter().position(|token| token.is(b')')).map(|length| open + length)
