@@ -106,7 +106,7 @@ fn explain_finds_functions_by_position_name_and_standard_input() {
     assert_eq!(names(&["a.c:11:30"], ""), ["second"]);
     assert_eq!(names(&["a.c", "--function", "second"], ""), ["second"]);
     assert_eq!(names(&["-", "--language", "c"], SOURCE), ["first", "second"]);
-    assert_eq!(names(&["-"], "struct A { int f() { return 1; } };"), ["f"]);
+    assert_eq!(names(&["-"], "struct A { int f() { return 1; } };"), ["A::f"]);
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn functions_lists_what_the_finder_sees() {
     std::fs::write(folder.path().join(".gitignore"), "ignored.c\n").unwrap();
     let rows = rows(&run(folder.path(), &["functions", "."], ""));
     let names: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["first", "second", "B"]);
+    assert_eq!(names, ["first", "second", "B::B"]);
     assert_eq!(rows[0]["startLine"], 4);
     assert_eq!(rows[0]["endLine"], 9);
     assert_eq!(rows[2]["kind"], "constructor");

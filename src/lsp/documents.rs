@@ -469,7 +469,7 @@ mod tests {
         assert_eq!(edits.len(), 5_000);
         assert_eq!(new.text.matches("return bc;").count(), 5_000);
         assert_eq!(new.lines, LineIndex::new(&new.text));
-        assert_eq!(new.tree().function_at(&new.text, 30).map(|function| function.name).as_deref(), Ok("f"));
+        assert_eq!(new.tree().function_at(&new.text, 20).map(|function| function.name).as_deref(), Ok("f"));
     }
 
     #[test]
