@@ -162,13 +162,15 @@ pub fn explain(
     let lines = LineIndex::new(text);
     let finding = analyzer.analyze(text, &lines, &whole(text), options, cancel, &mut |_, _| {})?;
     let truth = truth_of(sample);
-    let (units, outside) = match options.profile {
-        Profile::Reference => (matched_units(&finding, text, &lines, &truth), None),
-        Profile::Editor | Profile::Paper => {
-            let units = units(&finding.lines, &truth);
-            let seen = units.iter().filter(|unit| unit.is_true).count();
-            (units, Some(truth.len() - seen))
-        }
+    let scored = |scored: &[LineScore], truth: &[usize]| {
+        let units = units(scored, truth);
+        let seen = units.iter().filter(|unit| unit.is_true).count();
+        (units, Some(truth.len() - seen))
+    };
+    let (units, outside) = match (&finding.statements, options.profile) {
+        (Some(statements), _) => scored(&statements.scores.scored, &statements.units_of(&truth)),
+        (None, Profile::Reference) => (matched_units(&finding, text, &lines, &truth), None),
+        (None, Profile::Editor | Profile::Paper) => scored(&finding.lines, &truth),
     };
     Ok(Explanation { units, outside, completeness: finding.completeness, faithfulness: finding.faithfulness })
 }

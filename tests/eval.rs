@@ -160,6 +160,36 @@ fn the_tables_are_complete_and_the_same_for_any_number_of_jobs() {
 }
 
 #[test]
+fn statements_are_aligned_in_the_place_of_lines() {
+    let folder = workspace(&[("test.jsonl", dataset(0, 1))]);
+    let units = |granularity: &str| -> (usize, usize) {
+        let out = format!("by-{granularity}");
+        let arguments = [
+            "eval",
+            "test.jsonl",
+            "--methods",
+            "attention:first",
+            "--granularity",
+            granularity,
+            "--out",
+            &out,
+        ];
+        let output = run(folder.path(), &arguments);
+        assert!(output.status.success(), "{}", err(&output));
+        let profile = report(folder.path(), &out)["evaluations"][0]["profile"].as_str().unwrap().to_string();
+        assert_eq!(profile, if granularity == "line" { "paper" } else { "paper+granularity=statement" });
+        let results = std::fs::read_to_string(folder.path().join(&out).join("results.jsonl")).unwrap();
+        let rows = results.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let row = rows.into_iter().find(|row| row["function"] == 0 && row["method"].is_string()).unwrap();
+        let explanation = &row["explanation"];
+        (explanation["scores"].as_array().unwrap().len(), explanation["truth"].as_array().unwrap().len())
+    };
+    // Signature, `{`, call, return, `}`: the two braces are one statement, and one statement is the flaw.
+    assert_eq!(units("line"), (5, 1));
+    assert_eq!(units("statement"), (4, 1));
+}
+
+#[test]
 fn an_interrupted_run_goes_on_and_ends_like_one_that_was_not() {
     let folder = workspace(&[("test.jsonl", dataset(0, 40))]);
     let arguments = |out| ["eval", "test.jsonl", "--methods", "occlusion", "--jobs", "1", "--out", out];

@@ -183,7 +183,10 @@ impl Finding {
         let is_true = reference::truth(&self.units, texts);
         let units = self.units.iter().zip(is_true);
         let units: Vec<Unit> = units.map(|(unit, is_true)| Unit { score: unit.score, is_true }).collect();
-        alignment::align_units(&units, 0, verdicts)
+        match truth {
+            [] => alignment::align_units(&units, 0, verdicts),
+            _ => alignment::align_matched_units(&units, verdicts),
+        }
     }
 
     /// What was scored: lines, or statements by their number.
