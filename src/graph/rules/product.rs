@@ -10,15 +10,15 @@ type Adjoints = Result<Vec<(usize, String)>, BackwardError>;
 pub(super) fn matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
     let (a, b) = (&node.input[0], &node.input[1]);
     let (a_rank, b_rank) = (pass.rank(node, a)?, pass.rank(node, b)?);
-    if a_rank < 2 || b_rank < 2 {
-        return Err(form(node, "an operand is a vector, expected matrices"));
+    let rank = pass.rank(node, &node.output[0])?;
+    if a_rank < 2 || b_rank < 2 || rank < 2 {
+        return Err(form(node, "an operand or the result is a vector, expected matrices"));
     }
     let adjoint = result(adjoints);
     let mut found = Vec::new();
     if pass.wants(node, 0) {
         let product = if b_rank == 2 && pass.is_initializer(b) {
             // (B · Gᵀ)ᵀ in place of G · Bᵀ: ONNX Runtime would keep a transposed copy of the weights for each session.
-            let rank = pass.rank(node, &node.output[0])?;
             let turned = pass.transposed(&adjoint, rank);
             let product = pass.emit("MatMul", &[b, &turned]);
             pass.transposed(&product, rank)
