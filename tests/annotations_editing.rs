@@ -129,6 +129,12 @@ fn notes_are_set_and_taken_away() {
         (set.record.as_ref().unwrap().note.as_deref(), set.record.as_ref().unwrap().label),
         (Some(note), Label::Unsure)
     );
+    for shown in [None, Some(Label::Unsure)] {
+        let set = workspace.on(CODE, |site| set_label(site, shown, Label::Benign)).unwrap();
+        assert_eq!(set.record.unwrap().label, Label::Benign);
+        let undone = workspace.on(CODE, |site| set_label(site, Some(Label::Benign), Label::Benign)).unwrap();
+        assert_eq!(undone.record.unwrap().note.as_deref(), Some(note), "the note stays");
+    }
     workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap();
     assert_eq!(workspace.store().records()[0].label, Label::Vulnerable);
     let kept = workspace.on(CODE, |site| set_note(site, Some(note), None)).unwrap();

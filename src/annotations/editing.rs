@@ -87,7 +87,9 @@ pub fn toggle_line(site: &Site<'_>, line: usize, is_marked: bool) -> Result<Edit
 pub fn set_label(site: &Site<'_>, shown: Option<Label>, label: Label) -> Result<Edited, EditError> {
     site.change(|draft, conflict| {
         let now = draft.label();
-        if now != shown {
+        // Who shows the records themselves shows the label of a mere note, too.
+        let is_shown = now == shown || (!draft.is_new && shown == Some(draft.record.label));
+        if !is_shown {
             return Err(conflict(match now {
                 Some(now) => format!("the function is labelled {} there", name(now)),
                 None => "the function has no label there".to_string(),

@@ -7,6 +7,10 @@ use crate::annotations::problem::{RowError, RowProblem};
 use crate::annotations::{Label, LabelledLine, LineLabel, Provenance, Record, Sample, uri};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::Read;
+
+/// A longer log is not read: unlike rows, it is held as far as it speaks of lines.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// A region of more lines than this marks no line in particular.
 const MOST_LINES: u64 = 10_000;
@@ -22,11 +26,21 @@ struct Log {
 #[serde(rename_all = "camelCase")]
 struct Run {
     #[serde(default)]
-    results: Option<Vec<serde_json::Value>>,
+    results: Option<Vec<AnyResult>>,
     #[serde(default)]
     artifacts: Vec<Artifact>,
     #[serde(default)]
     original_uri_base_ids: BTreeMap<String, ArtifactLocation>,
+}
+
+/// A result, or what is wrong with it: one bad result does not hide the others. What is not needed of it is let go at once.
+struct AnyResult(Result<SarifResult, String>);
+
+impl<'de> Deserialize<'de> for AnyResult {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        Ok(AnyResult(SarifResult::deserialize(value).map_err(|error| error.to_string())))
+    }
 }
 
 #[derive(Deserialize)]
@@ -102,7 +116,11 @@ pub(super) fn read(
     input: Input,
     name: &str,
 ) -> Result<impl Iterator<Item = Result<Sample, RowError>> + Send + use<>, String> {
-    let log: Log = serde_json::from_reader(input).map_err(|error| error.to_string())?;
+    let mut input = input.take(MOST_BYTES);
+    let log: Log = serde_json::from_reader(&mut input).map_err(|error| match input.limit() {
+        0 => format!("it has more than {MOST_BYTES} bytes"),
+        _ => error.to_string(),
+    })?;
     if !log.version.starts_with("2.") {
         return Err(format!("it has version {:?}, expected 2.1.0", log.version));
     }
@@ -125,9 +143,8 @@ pub(super) fn read(
     Ok(rows.into_iter())
 }
 
-fn records(result: serde_json::Value, files: &Files) -> Result<Vec<Record>, RowProblem> {
-    let result: SarifResult =
-        serde_json::from_value(result).map_err(|error| RowProblem::NotARecord(error.to_string()))?;
+fn records(result: AnyResult, files: &Files) -> Result<Vec<Record>, RowProblem> {
+    let result = result.0.map_err(RowProblem::NotARecord)?;
     // SARIF §3.27.9: without a kind it is `fail`.
     let kind = result.kind.as_deref().unwrap_or("fail");
     if !["fail", "review", "open"].contains(&kind) {
