@@ -20,6 +20,9 @@ use support::model::{ModelOptions, write_model_dir};
 
 const METHODS: [&str; 5] = ["attention:first", "gradient-x-input", "attnlrp", "ig", "occlusion"];
 
+/// Marks the second use of a method.
+const AGAIN: &str = "again:";
+
 /// Resident memory now and at its highest, in MB, and seconds of the processor, of a fresh process after each of `METHODS`.
 fn measure(directory: &Path) -> Vec<(String, f64, f64, f64)> {
     let output = Command::new(std::env::current_exe().unwrap())
@@ -72,7 +75,7 @@ fn measured_by_another_test() {
         name_span: ByteSpan::new(0, 0),
         parse_errors: false,
     };
-    for round in ["", "again:"] {
+    for round in ["", AGAIN] {
         for method in METHODS {
             if method == "attnlrp" && !cfg!(feature = "attnlrp") {
                 continue;
@@ -101,10 +104,14 @@ fn check(options: &ModelOptions) {
         let times = now / weights;
         println!("{what:24} {now:8.1} MB ({times:.2} × weights), highest {highest:8.1} MB, {seconds:6.2} s");
     }
-    let (_, _, highest, _) = rows.last().unwrap();
-    println!("weights {weights:.1} MB, highest {highest:.1} MB, limit {:.1} MB", 1.6 * weights + 300.0);
-    assert!(rows.len() > 10, "{rows:?}");
-    assert!(*highest <= 1.6 * weights + 300.0, "{rows:?}");
+    let limit = 1.6 * weights + 300.0;
+    let (again, once): (Vec<_>, Vec<_>) = rows.iter().partition(|(what, ..)| what.starts_with(AGAIN));
+    assert!(again.len() >= METHODS.len() - 1 && once.len() > again.len(), "{rows:?}");
+    let highest = |rows: &[&(String, f64, f64, f64)]| rows.last().unwrap().2;
+    println!("weights {weights:.1} MB, highest {:.1} MB, limit {limit:.1} MB", highest(&once));
+    assert!(highest(&once) <= limit, "{rows:?}");
+    // The allocator's fragments may add a little, but memory does not grow with use.
+    assert!(highest(&again) <= 1.05 * limit, "{rows:?}");
 }
 
 #[test]
