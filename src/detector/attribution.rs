@@ -5,7 +5,8 @@ use super::directory::Config;
 use super::folder::Folder;
 use super::inputs::{Input, Row, choose_output, feeds_of, ids_input, inputs};
 use super::session::{
-    Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions, SharedWeights,
+    Element, Feed, Memory, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions,
+    SharedWeights,
 };
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
@@ -180,6 +181,7 @@ pub struct Attribution {
     structure: Structure,
     target: Target,
     sessions: HashMap<Derivation, Session>,
+    keeps_memory: bool,
 }
 
 impl Attribution {
@@ -202,6 +204,7 @@ impl Attribution {
             structure,
             target: recipe.target.clone(),
             sessions: HashMap::new(),
+            keeps_memory: false,
         })
     }
 
@@ -278,6 +281,7 @@ impl Attribution {
         cancel: &Cancellation,
     ) -> Result<Vec<Relevance>, AttributionError> {
         let feeds = feeds_of(&self.inputs, rows).into_iter().map(Owned::from).collect();
+        self.keeps_memory = false;
         let outputs = self.run(Derivation::GradientTimesInput(rules), feeds, cancel)?;
         let [probability, margin, relevance] = named(&outputs, [0, 1, 2])?;
         let tokens = rows.first().map_or(0, |row| row.ids.len());
@@ -291,6 +295,11 @@ impl Attribution {
                 })
             })
             .collect()
+    }
+
+    /// Whether sessions keep the memory of intermediate results for the next run, which then need not ask for it again.
+    pub fn keep_memory(&mut self, keep: bool) {
+        self.keeps_memory = keep;
     }
 
     /// One evaluation of the integrand of integrated gradients per place `alpha` on the path: the probability there, and
@@ -353,6 +362,7 @@ impl Attribution {
         let Some(session) = self.sessions.get_mut(&derivation) else {
             return Err(AttributionError::Run("no session".to_string()));
         };
+        session.set_memory(if self.keeps_memory { Memory::Kept } else { Memory::BackAfterEachRun });
         // Pruning leaves out inputs that the derived graph does not read.
         let wanted: Vec<String> = session.inputs().iter().map(|port| port.name.clone()).collect();
         let feeds: Vec<Feed<'_>> =
@@ -366,8 +376,7 @@ impl Attribution {
 
     fn open(&self, derivation: Derivation) -> Result<Session, AttributionError> {
         let graph = self.derive(derivation)?;
-        let session = self.source.open_sharing(&graph).map_err(AttributionError::Run)?;
-        Ok(session.returning_memory())
+        self.source.open_sharing(&graph).map_err(AttributionError::Run)
     }
 }
 

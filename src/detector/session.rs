@@ -267,7 +267,7 @@ pub struct Session {
     outputs: Vec<Port>,
     provider: Provider,
     /// Gives the memory of intermediate results back after each run, not only after big ones.
-    returns_memory: bool,
+    memory: Memory,
 }
 
 impl Session {
@@ -326,13 +326,12 @@ impl Session {
         let inputs = session.inputs().iter().map(|i| port(i.name(), i.dtype())).collect();
         let outputs = session.outputs().iter().map(|o| port(o.name(), o.dtype())).collect();
         trim();
-        Ok(Session { session, inputs, outputs, provider, returns_memory: false })
+        Ok(Session { session, inputs, outputs, provider, memory: Memory::BackAfterBigRuns })
     }
 
-    /// Gives the memory of intermediate results back after each run, which costs little where they are big: for a session
-    /// that needs much of it and is not the only one. No effect on CUDA.
-    pub fn returning_memory(self) -> Session {
-        Session { returns_memory: true, ..self }
+    /// When the memory of intermediate results is given back; at first after big runs.
+    pub fn set_memory(&mut self, memory: Memory) {
+        self.memory = memory;
     }
 
     pub fn inputs(&self) -> &[Port] {
@@ -365,8 +364,12 @@ impl Session {
         read: impl Fn(&str, &ort::value::ValueRef<'_>) -> Result<T, RunError>,
     ) -> Result<Vec<T>, RunError> {
         let mut options = RunOptions::new().map_err(failed)?;
-        let big = feeds.iter().any(|feed| feed.values.len() > BIG_RUN);
-        if self.provider == Provider::Cpu && (self.returns_memory || big) {
+        let gives_back = match self.memory {
+            Memory::BackAfterBigRuns => feeds.iter().any(|feed| feed.values.len() > BIG_RUN),
+            Memory::BackAfterEachRun => true,
+            Memory::Kept => false,
+        };
+        if self.provider == Provider::Cpu && gives_back {
             options.set("memory.enable_memory_arena_shrinkage", "cpu:0").map_err(failed)?;
         }
         let options = Arc::new(options);
@@ -391,7 +394,18 @@ impl Session {
     }
 }
 
-/// A run over more elements of an input than this gives its memory back.
+/// When a session gives the memory of intermediate results back, which costs the next run the time to ask for it again.
+/// No effect on CUDA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    BackAfterBigRuns,
+    /// For a session that needs much of it and is not the only one.
+    BackAfterEachRun,
+    /// Another run is about to follow.
+    Kept,
+}
+
+/// A run over more elements of an input than this is big.
 const BIG_RUN: usize = 256;
 
 /// Lets glibc give big blocks, such as weights and intermediate results, back to the system as soon as they are free.
