@@ -148,6 +148,31 @@ fn a_function_beside_its_version_in_git() {
     assert!(none.contains("lies in no git repository"), "{none}");
 }
 
+#[cfg(unix)]
+#[test]
+fn no_git_of_the_repository_is_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = workspace(&[]);
+    let path = folder.path().canonicalize().unwrap();
+    git(&path, &["init", "-q"]);
+    std::fs::create_dir_all(path.join("src")).unwrap();
+    std::fs::write(path.join("src/a.c"), SOURCE).unwrap();
+    git(&path, &["add", "."]);
+    git(&path, &["commit", "-q", "-m", "1"]);
+    std::fs::create_dir(path.join("bin")).unwrap();
+    let (fake, mark) = (path.join("bin/git"), path.join("mark"));
+    std::fs::write(&fake, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", mark.display())).unwrap();
+    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
+    command.args(["explain", "a.c", "--against", "HEAD", "--format", "json"]).current_dir(path.join("src"));
+    command.env("XDG_CONFIG_HOME", &path);
+    let old = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{old}", path.join("bin").display()));
+    let output = command.output().unwrap();
+    assert!(!mark.exists(), "a git of the repository was run");
+    assert_eq!(json(&output)["before"]["source"].as_str().unwrap().len(), 12);
+}
+
 #[test]
 fn a_function_beside_the_other_half_of_its_pair() {
     let mut before = row("bob");
