@@ -90,7 +90,7 @@ pub(super) fn partner(
         Failure::new(place_of(&format!("{file}, which holds the other half of the pair, was not found")))
     })?;
     let mut other = Document::read(&path, None, output)?;
-    other.name = path.display().to_string();
+    other.name = document.named_alike(&path);
     let functions = other.functions();
     let places: Vec<Place<'_>> =
         functions.iter().map(|function| truth::place(&other, function, Some(&file))).collect();
