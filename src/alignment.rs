@@ -128,7 +128,9 @@ fn align_scored(units: &[Unit], outside: usize, has_lines: bool, verdicts: Verdi
     let truth = seen + outside;
     let (ifa, top_k) = first_true(units, &scores);
     let on = |wanted: bool| -> f64 {
-        units.iter().zip(&scores).filter(|(unit, _)| unit.is_true == wanted).map(|(_, score)| score).sum()
+        let wanted = units.iter().zip(&scores).filter(|(unit, _)| unit.is_true == wanted);
+        // The sum of no floats is −0.
+        wanted.map(|(_, score)| score).sum::<f64>() + 0.0
     };
     let (on_truth, on_clean) = (on(true), on(false));
     let undefined = if !verdicts.labelled_vulnerable {

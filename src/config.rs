@@ -486,6 +486,18 @@ pub fn read_settings_file(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
+/// [`read_settings_file`] of a file in an untrusted folder: a link that leads out of the folder is refused, since messages
+/// would tell of a file that the folder has no business with.
+pub fn read_workspace_file(folder: &Path) -> Result<Option<String>, String> {
+    let path = folder.join(WORKSPACE_FILE);
+    if let (Ok(real), Ok(folder)) = (path.canonicalize(), folder.canonicalize())
+        && !real.starts_with(&folder)
+    {
+        return Err(format!("{} leads out of its folder and is not read", path.display()));
+    }
+    read_settings_file(&path)
+}
+
 /// An environment variable has no types: what reads as a number or a truth value is one.
 fn typed(text: &str) -> Value {
     match serde_json::from_str(text) {

@@ -51,6 +51,10 @@ pub fn markdown(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             // Bare addresses become links.
             ':' if rest.as_str().starts_with("//") => escaped.push_str("&#58;"),
+            // So do these without a scheme. GitHub looks for addresses of mail after it resolved entities, so a word
+            // joiner, which is not seen, stands between the parts.
+            '@' => escaped.push_str("&#64;&#8288;"),
+            '.' if ends_with_www(&escaped) => escaped.push_str("&#46;"),
             // Within a word an underscore is no emphasis.
             '_' if before.is_alphanumeric() && after.is_alphanumeric() => escaped.push('_'),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '!' | '$' => escaped.extend(['\\', c]),
@@ -70,6 +74,11 @@ pub fn markdown(text: &str) -> String {
         before = c;
     }
     escaped
+}
+
+fn ends_with_www(text: &str) -> bool {
+    let end = text.as_bytes().iter().rev().take(3);
+    end.clone().count() == 3 && end.into_iter().all(|byte| byte.eq_ignore_ascii_case(&b'w'))
 }
 
 /// For HTML, in text and in quoted attributes: as [`terminal`], and markup as entities. Newlines and tabs become spaces.
@@ -138,6 +147,9 @@ mod tests {
         assert_eq!(markdown("[x](command:y)"), "\\[x\\](command:y)");
         assert_eq!(markdown("a\n# b `c` *d* _e_"), "a # b \\`c\\` \\*d\\* \\_e\\_");
         assert_eq!(markdown("https://evil"), "https&#58;//evil");
+        assert_eq!(markdown("www.evil.com (WWW.evil.com)"), "www&#46;evil.com (WWW&#46;evil.com)");
+        assert_eq!(markdown("me@evil.com xmpp:a@b.c"), "me&#64;&#8288;evil.com xmpp:a&#64;&#8288;b.c");
+        assert_eq!(markdown("mailto:a.b-c_d+e@evil.com"), "mailto:a.b-c_d+e&#64;&#8288;evil.com");
         assert_eq!(markdown("x\u{202e}y"), "x\\\\u{202e}y");
         assert_eq!(markdown("# h"), "\\# h");
         assert_eq!(markdown(" - l"), " \\- l");

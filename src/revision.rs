@@ -28,6 +28,10 @@ pub enum RevisionError {
     NotARevision(String),
     #[error("{file} lies in no git repository that can be read{}", because(.reason))]
     NoRepository { file: String, reason: String },
+    #[error(
+        "the .git of {file} leads to {repository}, which does not name this folder as its work tree, so it is not read"
+    )]
+    ForeignRepository { file: String, repository: String },
     #[error("there is no revision \"{revision}\" in the repository of {file}")]
     UnknownRevision { revision: String, file: String },
     #[error(
@@ -84,6 +88,9 @@ fn read_with(git: &Path, file: &Path, revision: &str) -> Result<Revision, Revisi
     if !inside.status.success() || inside.output.trim_ascii() != b"true" {
         return Err(RevisionError::NoRepository { file: shown, reason: said(&inside.words) });
     }
+    if let Some(repository) = foreign(folder, &run)? {
+        return Err(RevisionError::ForeignRepository { file: shown, repository });
+    }
     let commit = format!("{revision}^{{commit}}");
     let parsed = run(&[
         "rev-parse".as_ref(),
@@ -107,6 +114,47 @@ fn read_with(git: &Path, file: &Path, revision: &str) -> Result<Revision, Revisi
         return Err(RevisionError::NotInRevision { revision: revision.to_string(), file: shown });
     }
     Ok(Revision { commit, bytes: read.output })
+}
+
+/// The repository, if it lies outside the work tree and does not name it: a `.git` file, link or `commondir` of an
+/// untrusted folder may lead anywhere. Worktrees, submodules and separate git directories name theirs.
+fn foreign(
+    folder: &Path,
+    run: &impl Fn(&[&OsStr]) -> Result<Ended, RevisionError>,
+) -> Result<Option<String>, RevisionError> {
+    let asked = ["rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir"];
+    let said = run(&asked.map(OsStr::new))?;
+    let said = String::from_utf8_lossy(&said.output).into_owned();
+    let real = |path: &str| folder.join(path).canonicalize().ok();
+    let places: Vec<&str> = said.lines().collect();
+    let [top, own, common] = places[..] else {
+        return Ok(Some("a place that git does not tell".to_string()));
+    };
+    let unnamed = || Ok(Some(own.to_string()));
+    let (Some(top), Some(own_folder), Some(common)) = (real(top), real(own), real(common)) else {
+        return unnamed();
+    };
+    if !common.starts_with(&top) && !own_folder.starts_with(&common) {
+        return unnamed();
+    }
+    if own_folder.starts_with(&top) {
+        return Ok(None);
+    }
+    // A worktree's repository names the `.git` file; every other one the folder, in its configuration.
+    let link = std::fs::File::open(own_folder.join("gitdir")).ok().and_then(|file| {
+        let mut link = String::new();
+        file.take(MOST_WORDS as u64).read_to_string(&mut link).ok().map(|_| link)
+    });
+    if link.and_then(|link| own_folder.join(link.trim_end()).canonicalize().ok())
+        == top.join(".git").canonicalize().ok()
+    {
+        return Ok(None);
+    }
+    let config = own_folder.join("config");
+    let named = run(&["config".as_ref(), "--file".as_ref(), config.as_ref(), "core.worktree".as_ref()])?;
+    let named = String::from_utf8_lossy(&named.output).trim_end_matches('\n').to_string();
+    let is_named = !named.is_empty() && own_folder.join(named).canonicalize().ok() == Some(top);
+    if is_named { Ok(None) } else { unnamed() }
 }
 
 /// Neither empty, an option, nor a revision with a path in it.
@@ -343,6 +391,42 @@ mod tests {
         assert_eq!(find_git(None, &[]), None);
     }
 
+    #[test]
+    fn a_repository_elsewhere_has_to_name_the_folder() {
+        let folder = repository();
+        let path = folder.path().canonicalize().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let elsewhere = elsewhere.path().canonicalize().unwrap();
+        // A worktree.
+        let tree = elsewhere.join("tree");
+        git(&path, &["worktree", "add", "-q", tree.to_str().unwrap(), "first"]);
+        assert_eq!(text(&tree, "sub/a.c", "HEAD").unwrap(), b"int one;\r\n");
+        // A folder whose `.git` leads into a repository of which it is no part.
+        let hostile = elsewhere.join("hostile");
+        std::fs::create_dir_all(hostile.join("sub")).unwrap();
+        std::fs::write(hostile.join("sub/a.c"), "int four;").unwrap();
+        for target in [path.join(".git"), path.join(".git/worktrees/tree")] {
+            std::fs::write(hostile.join(".git"), format!("gitdir: {}\n", target.display())).unwrap();
+            let error = text(&hostile, "sub/a.c", "HEAD").unwrap_err();
+            assert!(matches!(error, RevisionError::ForeignRepository { .. }), "{error}");
+            assert!(error.to_string().contains("does not name this folder"), "{error}");
+        }
+        // The same by a folder of its own that takes its objects and references from there.
+        std::fs::remove_file(hostile.join(".git")).unwrap();
+        std::fs::create_dir(hostile.join(".git")).unwrap();
+        std::fs::write(hostile.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(hostile.join(".git/commondir"), path.join(".git").to_str().unwrap()).unwrap();
+        let error = text(&hostile, "sub/a.c", "HEAD").unwrap_err();
+        assert!(matches!(error, RevisionError::ForeignRepository { .. }), "{error}");
+        // As a submodule's: outside, but it names the folder.
+        let moved = elsewhere.join("moved");
+        git(&path, &["worktree", "remove", "--force", tree.to_str().unwrap()]);
+        std::fs::rename(path.join(".git"), &moved).unwrap();
+        std::fs::write(path.join(".git"), format!("gitdir: {}\n", moved.display())).unwrap();
+        git(&path, &["config", "core.worktree", path.to_str().unwrap()]);
+        assert_eq!(text(&path, "sub/a.c", "first").unwrap(), b"int one;\r\n");
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_git_that_hangs_or_floods_is_stopped() {
@@ -355,7 +439,7 @@ mod tests {
         };
         std::fs::write(folder.path().join("a.c"), "").unwrap();
         write(
-            "case \"$*\" in *inside*) echo true;; *verify*) echo 0123456789012345678901234567890123456789;; \
+            "case \"$*\" in *inside*) echo true;; *toplevel*) pwd; pwd; pwd;; *verify*) echo 0123456789012345678901234567890123456789;; \
                *) head -c 20000000 /dev/zero;; esac",
         );
         let error = read_with(&git, &folder.path().join("a.c"), "HEAD").unwrap_err();

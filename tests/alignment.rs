@@ -280,3 +280,16 @@ proptest! {
         prop_assert_eq!((plain.ifa, plain.top_k), (mapped.ifa, mapped.top_k));
     }
 }
+
+#[test]
+fn nothing_in_common_is_zero_and_not_negative_zero() {
+    let units = [Unit { score: 1.0, is_true: false }, Unit { score: 0.0, is_true: false }];
+    let verdicts = Verdicts { predicted_vulnerable: true, labelled_vulnerable: true };
+    let found = align_matched_units(&units, verdicts);
+    assert_eq!(format!("{:.3} {:.3}", found.da.unwrap(), found.intersection), "0.000 0.000");
+    let none = align_units(&[], 1, verdicts);
+    assert_eq!(
+        format!("{:.3} {:.3} {:.3}", none.da.unwrap(), none.union, none.relevance),
+        "0.000 1.000 0.000"
+    );
+}

@@ -190,6 +190,9 @@ fn mistakes_are_explained_and_end_with_2() {
     for (arguments, message) in [
         (&["explain", "missing.c"][..], "missing.c cannot be read"),
         (&["explain", "a.c:99"], "a.c has 11 lines, so there is no line 99"),
+        (&["explain", "a.c:0"], "a.c: lines count from 1, so there is no line 0"),
+        (&["explain", "a.c:6:0"], "a.c: columns count from 1, so there is no column 0"),
+        (&["explain", "a.c:6:999"], "a.c: line 6 has 17 columns, so there is no column 999"),
         (&["explain", "a.c:1"], "no C or C++ function definition holds this position"),
         (
             &["explain", "a.c", "--function", "third"],
@@ -255,6 +258,26 @@ fn a_workspace_file_counts_but_cannot_say_what_runs() {
     assert_eq!(rows(&output)[0]["threshold"], 0.0);
     let warnings = err(&output);
     assert!(warnings.contains("`model`: ignored") && warnings.contains("`library`: ignored"), "{warnings}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_workspace_file_that_leads_out_of_its_folder_is_not_read() {
+    let (folder, outside) = (workspace(), tempfile::tempdir().unwrap());
+    let secret = outside.path().join("secret.toml");
+    std::fs::write(&secret, "threshold = 0.0\nuser:x:0\n").unwrap();
+    std::os::unix::fs::symlink(&secret, folder.path().join("linelens.toml")).unwrap();
+    let output = run(folder.path(), &["explain", "a.c:6", "--format", "json"], "");
+    assert_ne!(rows(&output)[0]["threshold"], 0.0);
+    let warnings = err(&output);
+    assert!(warnings.contains("leads out of its folder and is not read"), "{warnings}");
+    assert!(!warnings.contains("line 2"), "{warnings}");
+    // Within the folder a link is fine.
+    std::fs::remove_file(folder.path().join("linelens.toml")).unwrap();
+    std::fs::write(folder.path().join("other.toml"), "threshold = 0.0\n").unwrap();
+    std::os::unix::fs::symlink("other.toml", folder.path().join("linelens.toml")).unwrap();
+    let output = run(folder.path(), &["explain", "a.c:6", "--format", "json"], "");
+    assert_eq!(rows(&output)[0]["threshold"], 0.0);
 }
 
 #[test]

@@ -75,6 +75,11 @@ fn ground_truth_stands_beside_relevance() {
     assert_eq!(unflagged["alignment"]["da"], 0.0);
     assert_eq!(unflagged["alignment"]["wouldBe"], da);
 
+    let statements = ["explain", "a.c:5", "--threshold", "0", "--granularity", "statement"];
+    let text = out(&linelens(folder.path(), &statements));
+    // The signature, the braces, the call, the return.
+    assert!(text.contains("(null: all statements 0.250"), "{text}");
+
     let all = out(&linelens(folder.path(), &["explain", "a.c:5", "--threshold", "0", "--method", "all"]));
     let head = all.lines().find(|line| line.starts_with("method")).unwrap();
     assert!(head.contains("DA") && head.contains("IFA"), "{all}");
@@ -149,6 +154,51 @@ fn a_function_beside_its_version_in_git() {
 }
 
 #[test]
+fn a_flaw_that_the_fix_changed_is_marked_as_such() {
+    let folder = workspace(&[row("bob")]);
+    let path = folder.path();
+    git(path, &["init", "-q"]);
+    git(path, &["add", "a.c"]);
+    git(path, &["commit", "-q", "-m", "1"]);
+    std::fs::write(path.join("a.c"), SOURCE.replace("strcpy(to, from)", "strcpy(to, from + 1)")).unwrap();
+    let text = out(&linelens(path, &["explain", "a.c", "--against", "HEAD"]));
+    assert!(text.contains("* ground truth; ~ ground truth that has changed since it was labelled"), "{text}");
+    let line =
+        |sign: &str| text.lines().find(|line| line.starts_with(sign) && line.contains("strcpy")).unwrap();
+    assert!(line("- 5").contains('*') && !line("- 5").contains('~'), "{text}");
+    assert!(line("+ ").contains('~') && !line("+ ").contains('*'), "{text}");
+    let pair = json(&linelens(path, &["explain", "a.c", "--against", "HEAD", "--format", "json"]));
+    assert_eq!(pair["after"]["lines"][2]["approximate"], true);
+    assert_eq!(pair["after"]["lines"][2]["groundTruth"], true);
+    assert!(pair["before"]["lines"][2].get("approximate").is_none());
+}
+
+#[cfg(unix)]
+#[test]
+fn no_git_of_the_repository_is_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = workspace(&[]);
+    let path = folder.path().canonicalize().unwrap();
+    git(&path, &["init", "-q"]);
+    std::fs::create_dir_all(path.join("src")).unwrap();
+    std::fs::write(path.join("src/a.c"), SOURCE).unwrap();
+    git(&path, &["add", "."]);
+    git(&path, &["commit", "-q", "-m", "1"]);
+    std::fs::create_dir(path.join("bin")).unwrap();
+    let (fake, mark) = (path.join("bin/git"), path.join("mark"));
+    std::fs::write(&fake, format!("#!/bin/sh\ntouch '{}'\nexit 1\n", mark.display())).unwrap();
+    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
+    command.args(["explain", "a.c", "--against", "HEAD", "--format", "json"]).current_dir(path.join("src"));
+    command.env("XDG_CONFIG_HOME", &path);
+    let old = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{old}", path.join("bin").display()));
+    let output = command.output().unwrap();
+    assert!(!mark.exists(), "a git of the repository was run");
+    assert_eq!(json(&output)["before"]["source"].as_str().unwrap().len(), 12);
+}
+
+#[test]
 fn a_function_beside_the_other_half_of_its_pair() {
     let mut before = row("bob");
     before["pair"] = json!({"id": "p1", "role": "before"});
@@ -160,6 +210,7 @@ fn a_function_beside_the_other_half_of_its_pair() {
     let pair = json(&linelens(path, &["explain", "a.c", "--against-partner", "--format", "json"]));
     assert_eq!(pair["before"]["file"], "a.c");
     assert_eq!(pair["after"]["source"], "fixed.c");
+    assert_eq!(pair["after"]["file"], "fixed.c", "in the form of the other");
     let outcome = pair["outcome"].as_str().unwrap();
     let (flagged, fixed) = (pair["before"]["flagged"] == true, pair["after"]["flagged"] == true);
     let expected = match (flagged, fixed) {

@@ -208,6 +208,26 @@ fn several_annotators_and_a_policy() {
 }
 
 #[test]
+fn hovers_name_what_was_counted_and_who_says_nothing() {
+    let workspace = Workspace::new();
+    workspace.annotate(&[copy_row("ann", "vulnerable", &[2]), copy_row("bob", "vulnerable", &[2])]);
+    let uri = workspace.uri("unit.c");
+    for (key, value, says) in [
+        ("granularity", "statement", "DA counts statements"),
+        ("annotationPolicy", "annotator:zed", "ground truth: zed has labelled nothing here (annotator:zed)"),
+        ("annotationPolicy", "annotator:zed", "DA is undefined: zed has labelled nothing here"),
+        ("annotationPolicy", "annotator:bob", "ground truth: vulnerable by bob, line 4"),
+    ] {
+        let mut setup = workspace.setup();
+        setup.options[key] = json!(value);
+        let (mut client, _) = workspace.opened(setup);
+        let hover = client.hover(&uri, 2, 5);
+        assert!(text_of(&hover).contains(says), "{hover}");
+        client.finish();
+    }
+}
+
+#[test]
 fn ground_truth_follows_the_text() {
     let workspace = Workspace::new();
     workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
@@ -342,6 +362,31 @@ fn annotations_outside_the_folder_are_neither_read_nor_written() {
     assert!(
         told.iter().any(|told| told["message"].as_str().unwrap().contains("outside the workspace folder"))
     );
+    client.take("window/logMessage");
+    client.finish();
+}
+
+#[cfg(unix)]
+#[test]
+fn what_lies_outside_the_folder_gets_no_label_in_it() {
+    let (inside, outside) = (Workspace::new(), Workspace::new());
+    std::os::unix::fs::symlink(outside.path(""), inside.path("linked")).unwrap();
+    let knobs = Knobs::default();
+    let mut client = Client::start(inside.setup(), &knobs);
+    client.ignore("textDocument/publishDiagnostics");
+    client.ignore("linelens/relevance");
+    let name = outside.folder.path().file_name().unwrap().to_str().unwrap().to_string();
+    let dots = format!("{}../{name}/unit.c", inside.uri(""));
+    for (uri, says) in [(dots, "lies in no workspace folder"), (inside.uri("linked/unit.c"), "a link leads")]
+    {
+        client.open(&uri, UNIT);
+        client.settle();
+        let error = command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 0)).unwrap_err();
+        assert!(error["message"].as_str().unwrap().contains(says), "{error}");
+    }
+    assert!(!inside.annotations().exists() && !outside.annotations().exists());
+    client.listen(Duration::from_millis(100));
+    client.take("window/showMessage");
     client.take("window/logMessage");
     client.finish();
 }

@@ -3,11 +3,12 @@
 use super::Finding;
 use crate::alignment::{self, Alignment, Unit, Verdicts};
 use crate::annotations::Label;
+use crate::annotations::function::without_whitespace;
 use crate::annotations::matching::Matched;
 use crate::annotations::policy::{Opinion, Policy};
 use crate::lines::{LineScore, reference};
 use crate::text::LineIndex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Ground truth of one function. Lines are 0-based lines of the document.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,10 +17,14 @@ pub struct GroundTruth {
     pub label: Label,
     /// The lines that are ground truth by the policy, in order.
     pub lines: Vec<usize>,
+    /// Those of them of which no record has the text as it is now: a line that was changed since.
+    pub approximate: Vec<usize>,
     /// The texts of the lines that anybody labelled.
     pub texts: BTreeMap<usize, String>,
     /// The policy's name.
     pub policy: String,
+    /// The annotator who alone counts by the policy but says nothing of this function.
+    pub silent: Option<String>,
     /// Labelled lines that were not found again in the function's text.
     pub unmatched: usize,
     pub annotators: Vec<Annotator>,
@@ -69,6 +74,15 @@ impl GroundTruth {
             truth.cve.extend(record.cve.iter().cloned());
             truth.notes.extend(record.note.iter().cloned());
         }
+        let known: HashSet<String> = matched
+            .iter()
+            .flat_map(|matched| &matched.record.lines)
+            .map(|labelled| without_whitespace(&labelled.text))
+            .collect();
+        let is_changed = |line: &usize| {
+            truth.texts.get(line).is_some_and(|text| !known.contains(&without_whitespace(text)))
+        };
+        truth.approximate = truth.lines.iter().copied().filter(is_changed).collect();
         for names in [&mut truth.cwe, &mut truth.cve, &mut truth.notes] {
             names.sort();
             names.dedup();
@@ -103,8 +117,17 @@ impl GroundTruth {
             // Where the one who counts says nothing.
             label: policy.label(opinions).unwrap_or(Label::Unsure),
             lines: in_document(policy.lines(opinions)),
+            approximate: Vec::new(),
             texts,
             policy: policy.to_string(),
+            silent: match policy {
+                Policy::Annotator(name)
+                    if !opinions.iter().any(|opinion| opinion.annotator.as_ref() == Some(name)) =>
+                {
+                    Some(name.clone())
+                }
+                _ => None,
+            },
             unmatched: 0,
             annotators,
             cwe: Vec::new(),
@@ -116,7 +139,12 @@ impl GroundTruth {
     /// In words: label, annotators, lines (from 1), what could not be found.
     pub fn describe(&self) -> String {
         let label = self.label_name();
-        let names: Vec<&str> = self.annotators.iter().map(|annotator| annotator.name.as_str()).collect();
+        if let Some(reason) = self.reason() {
+            return format!("{reason} ({})", self.policy);
+        }
+        let heard = |name: &str| self.policy.strip_prefix("annotator:").is_none_or(|only| only == name);
+        let names = self.annotators.iter().map(|annotator| annotator.name.as_str());
+        let names: Vec<&str> = names.filter(|name| heard(name)).collect();
         let by = match names.len() {
             0 => String::new(),
             1 => format!(" by {}", names.join(", ")),
@@ -137,6 +165,11 @@ impl GroundTruth {
         words
     }
 
+    /// Why there is no ground truth although there are records.
+    pub fn reason(&self) -> Option<String> {
+        self.silent.as_ref().map(|name| format!("{name} has labelled nothing here"))
+    }
+
     /// `vulnerable`, `benign` or `unsure`.
     pub fn label_name(&self) -> &'static str {
         label_name(self.label)
@@ -150,6 +183,14 @@ pub struct Agreement {
     pub alignment: Alignment,
     /// Detection Alignment with each annotator alone, in the order of `truth.annotators`; `None` where it is undefined.
     pub per_annotator: Vec<Option<f64>>,
+}
+
+impl Agreement {
+    /// Why Detection Alignment is undefined.
+    pub fn undefined(&self) -> Option<String> {
+        let reason = self.alignment.da.as_ref().err()?;
+        Some(self.truth.reason().unwrap_or_else(|| reason.to_string()))
+    }
 }
 
 impl Finding {
@@ -194,6 +235,15 @@ impl Finding {
         self.statements.as_ref().map_or(&self.lines, |statements| &statements.scores.scored)
     }
 
+    /// What Detection Alignment counts: `lines`, `statements`, or the `units` of the profile `reference`.
+    pub fn counted(&self) -> &'static str {
+        match &self.statements {
+            Some(_) => "statements",
+            None if !self.units.is_empty() => "units",
+            None => "lines",
+        }
+    }
+
     /// What Detection Alignment would be if the function had been flagged; only where it is 0 because it was not.
     pub fn would_be(&self) -> Option<f64> {
         self.agreement.as_ref()?.alignment.would_be
@@ -208,6 +258,11 @@ impl Finding {
             (Ok(da), None, Some(null)) => format!("DA {da:.2} (null {null:.2})"),
             (Ok(da), None, None) => format!("DA {da:.2}"),
         })
+    }
+
+    /// Whether the ground truth names a line of the document that was changed since it was labelled.
+    pub fn is_approximate(&self, line: usize) -> bool {
+        self.agreement.as_ref().is_some_and(|agreement| agreement.truth.approximate.contains(&line))
     }
 
     /// Whether the ground truth names a line of the document.
@@ -268,8 +323,10 @@ pub(super) mod tests {
         GroundTruth {
             label: Label::Vulnerable,
             lines: lines.to_vec(),
+            approximate: Vec::new(),
             texts: BTreeMap::new(),
             policy: "majority".to_string(),
+            silent: None,
             unmatched: 0,
             annotators: vec![Annotator {
                 name: "bob".to_string(),
@@ -303,6 +360,23 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn who_says_nothing_is_named_and_nobody_else() {
+        let opinion = |name: &str| Opinion {
+            annotator: Some(name.to_string()),
+            label: Label::Vulnerable,
+            lines: vec![(0, crate::annotations::LineLabel::Flaw)],
+        };
+        let policy = Policy::Annotator("zed".to_string());
+        let silent = GroundTruth::new(&[opinion("ann"), opinion("bob")], &policy, 0, "f").unwrap();
+        assert_eq!(silent.describe(), "zed has labelled nothing here (annotator:zed)");
+        let found = finding(&[0.0, 1.0], true).with_truth(Some(silent));
+        let agreement = found.agreement.as_ref().unwrap();
+        assert_eq!(agreement.undefined().unwrap(), "zed has labelled nothing here");
+        let heard = GroundTruth::new(&[opinion("ann"), opinion("zed")], &policy, 0, "f").unwrap();
+        assert_eq!(heard.describe(), "vulnerable by zed, line 1");
+    }
+
+    #[test]
     fn statements_are_counted_in_the_place_of_lines() {
         let score = |line, score| LineScore { line, raw: score, score, rank: 1 };
         let statements = UnitScores {
@@ -315,5 +389,6 @@ pub(super) mod tests {
         assert_eq!(found.align(&[1], &BTreeMap::new(), Label::Vulnerable).da, Ok(0.5));
         assert_eq!(found.align(&[0], &BTreeMap::new(), Label::Vulnerable).da, Ok(1.0));
         assert_eq!(found.scored().len(), 2);
+        assert_eq!((found.counted(), finding(&[0.0], true).counted()), ("statements", "lines"));
     }
 }

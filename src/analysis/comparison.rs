@@ -78,6 +78,10 @@ pub fn summary(findings: &[&Finding]) -> Vec<Vec<String>> {
     if with_gap {
         head.push("gap".to_string());
     }
+    let with_faithfulness = findings.iter().any(|finding| finding.faithfulness.is_some());
+    if with_faithfulness {
+        head.extend(["comprehensiveness", "sufficiency"].map(String::from));
+    }
     let rows = findings.iter().map(|finding| {
         let mut cells = vec![finding.method.to_string()];
         if with_truth {
@@ -86,6 +90,9 @@ pub fn summary(findings: &[&Finding]) -> Vec<Vec<String>> {
         if with_gap {
             let gap = finding.completeness.map(|completeness| format!("{:.4}", completeness.gap));
             cells.push(gap.unwrap_or_default());
+        }
+        if with_faithfulness {
+            cells.extend(faithfulness_cells(finding));
         }
         cells
     });
@@ -97,7 +104,7 @@ pub fn legend(findings: &[&Finding]) -> Vec<String> {
     let mut legend = Vec::new();
     if let Some(agreement) = findings.iter().find_map(|finding| finding.agreement.as_ref()) {
         legend.push(format!("ground truth: {}", agreement.truth.describe()));
-        if let Err(reason) = &agreement.alignment.da {
+        if let Some(reason) = agreement.undefined() {
             legend.push(format!("DA is undefined: {reason}"));
         }
         if findings.iter().any(|finding| finding.would_be().is_some()) {
@@ -105,15 +112,38 @@ pub fn legend(findings: &[&Finding]) -> Vec<String> {
                 "DA is 0 because the function was not flagged; in parentheses what it would be".to_string(),
             );
         }
-        legend.push(
-            "null: DA of all lines at 1, and the mean over permutations; IFA: clean lines before the first true one"
-                .to_string(),
-        );
+        let counted = findings.first().map_or("lines", |finding| finding.counted());
+        legend.push(format!(
+            "null: DA of all {counted} at 1, and the mean over permutations; IFA: clean {counted} before the first true one"
+        ));
     }
     if findings.iter().any(|finding| finding.completeness.is_some()) {
         legend.push("gap: how far relevance is from its known sum".to_string());
     }
+    if findings.iter().any(|finding| finding.faithfulness.is_some()) {
+        legend.push(
+            "comprehensiveness: P minus P without the top fifth of the lines (higher is better); sufficiency: P minus P \
+             with them only (lower is better); in parentheses that of random lines"
+                .to_string(),
+        );
+    }
+    if let [first, _, ..] = findings {
+        legend.push(format!(
+            "top lines: the three most relevant, the most relevant first; ρ: Spearman's rank correlation of the raw \
+             relevance of the {}",
+            match first.statements {
+                Some(_) => "statements",
+                None => "lines",
+            }
+        ));
+    }
     legend
+}
+
+fn faithfulness_cells(finding: &Finding) -> [String; 2] {
+    let Some(f) = &finding.faithfulness else { return Default::default() };
+    let cell = |value: f64, random: f64| format!("{value:.3} ({random:.3})");
+    [cell(f.comprehensiveness, f.random_comprehensiveness), cell(f.sufficiency, f.random_sufficiency)]
 }
 
 fn alignment_cells(finding: &Finding) -> [String; 4] {
@@ -183,7 +213,27 @@ mod tests {
         let plain = finding(&[0.0, 1.0], true);
         assert_eq!(summary(&[&plain]), [["method"], ["attention:first"]]);
         assert!(legend(&[&plain]).is_empty());
+        let statement = legend(&[&with, &with]);
+        assert!(statement.iter().any(|line| line.contains("DA of all lines at 1")), "{statement:?}");
+        let ranks =
+            "top lines: the three most relevant, the most relevant first; ρ: Spearman's rank correlation";
+        assert!(statement.iter().any(|line| line.starts_with(ranks)), "{statement:?}");
         assert!(legend(&[&unflagged]).iter().any(|line| line.contains("not flagged")));
+    }
+
+    #[test]
+    fn faithfulness_has_columns_where_it_was_asked_for() {
+        let faithfulness = crate::explain::Faithfulness {
+            comprehensiveness: 0.25,
+            sufficiency: -0.125,
+            random_comprehensiveness: 0.0625,
+            random_sufficiency: 0.5,
+        };
+        let found = Finding { faithfulness: Some(faithfulness), ..finding(&[0.0, 1.0], true) };
+        let table = summary(&[&found]);
+        assert_eq!(table[0], ["method", "comprehensiveness", "sufficiency"]);
+        assert_eq!(table[1], ["attention:first", "0.250 (0.062)", "-0.125 (0.500)"]);
+        assert!(legend(&[&found]).iter().any(|line| line.contains("P minus P with them only (lower")));
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct SideLine {
     /// `None`: without code, or not seen by the model.
     pub score: Option<LineScore>,
     pub is_true: bool,
+    /// It is, but has changed since it was labelled.
+    pub is_approximate: bool,
 }
 
 impl LinePair {
@@ -59,7 +61,7 @@ pub struct Version<'a> {
 
 impl PairView {
     /// The view in words: both verdicts, the outcome, and every line with its relevance before and after. A line that
-    /// is ground truth carries `*`. Sources and names are escaped.
+    /// is ground truth carries `*`, one that has changed since it was labelled `~`. Sources and names are escaped.
     pub fn text(&self, before: (&str, Version<'_>), after: (&str, Version<'_>)) -> Vec<String> {
         let mut text = vec![
             format!("before {}", verdict(before.0, &self.before)),
@@ -70,8 +72,16 @@ impl PairView {
                     .to_string(),
             },
             format!("{} · profile {}", self.after.method, self.after.profile),
-            String::new(),
         ];
+        let any = |is: fn(&SideLine) -> bool| {
+            self.lines.iter().flat_map(|pair| [pair.before, pair.after]).flatten().any(|line| is(&line))
+        };
+        if any(|line| line.is_approximate) {
+            text.push("* ground truth; ~ ground truth that has changed since it was labelled".to_string());
+        } else if any(|line| line.is_true) {
+            text.push("* ground truth".to_string());
+        }
+        text.push(String::new());
         let digits = (self.before.end_line.max(self.after.end_line) + 1).to_string().len();
         for pair in &self.lines {
             let (sign, line, version) = match (pair.before, pair.after) {
@@ -119,7 +129,11 @@ fn verdict(source: &str, finding: &Finding) -> String {
 fn side_text(side: Option<SideLine>, digits: usize) -> String {
     let Some(side) = side else { return " ".repeat(digits + 6) };
     let score = side.score.map(|score| format!("{:.2}", score.score)).unwrap_or_default();
-    let mark = if side.is_true { '*' } else { ' ' };
+    let mark = match (side.is_true, side.is_approximate) {
+        (true, true) => '~',
+        (true, false) => '*',
+        (false, _) => ' ',
+    };
     format!("{:>digits$} {score:>4}{mark}", side.line + 1)
 }
 
@@ -210,6 +224,7 @@ fn side(finding: &Finding, line: usize) -> SideLine {
         line,
         score: score.and_then(|index| finding.lines.get(index)).copied(),
         is_true: finding.is_true(line),
+        is_approximate: finding.is_approximate(line),
     }
 }
 

@@ -38,8 +38,9 @@ pub(super) fn revision(
     if document.name == "-" {
         return Err(Failure::new("standard input is in no git repository: give a file"));
     }
-    // The user chose the folder; git is never one of the files in it that PATH does not name.
-    let Revision { commit, bytes } = revision::read(Path::new(&document.name), revision, &[])
+    // The folder may come from anyone, so git is none of its files, even where PATH names them.
+    let untrusted = truth::untrusted_folders(document);
+    let Revision { commit, bytes } = revision::read(Path::new(&document.name), revision, &untrusted)
         .map_err(|error| Failure::new(escape::terminal(&error.to_string())))?;
     let source: String = commit.chars().take(SHOWN_CHARACTERS).collect();
     let older = document.version(document.name.clone(), bytes, output)?;
@@ -89,7 +90,7 @@ pub(super) fn partner(
         Failure::new(place_of(&format!("{file}, which holds the other half of the pair, was not found")))
     })?;
     let mut other = Document::read(&path, None, output)?;
-    other.name = path.display().to_string();
+    other.name = document.named_alike(&path);
     let functions = other.functions();
     let places: Vec<Place<'_>> =
         functions.iter().map(|function| truth::place(&other, function, Some(&file))).collect();

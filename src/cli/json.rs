@@ -153,6 +153,9 @@ pub(super) struct LineJson<'a> {
     rank: usize,
     #[serde(rename = "groundTruth", skip_serializing_if = "Option::is_none")]
     ground_truth: Option<bool>,
+    /// The line has changed since it was labelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approximate: Option<bool>,
     text: &'a str,
 }
 
@@ -204,7 +207,7 @@ fn alignment(agreement: &Agreement) -> AlignmentJson<'_> {
     let annotators = truth.annotators.iter().zip(per_annotator);
     AlignmentJson {
         da: alignment.da.as_ref().ok().copied(),
-        reason: alignment.da.as_ref().err().map(ToString::to_string),
+        reason: agreement.undefined(),
         would_be: alignment.would_be,
         null_all_lines: alignment.null_all_lines,
         null_permutation: alignment.null_permutation,
@@ -310,6 +313,7 @@ pub(super) fn scored_lines<'a>(text: &'a str, lines: &LineIndex, finding: &Findi
             raw: line.raw,
             rank: line.rank,
             ground_truth: finding.is_true(line.line).then_some(true),
+            approximate: finding.is_approximate(line.line).then_some(true),
             text: lines.line_span(line.line).of(text).unwrap_or_default(),
         })
         .collect()

@@ -76,8 +76,9 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
     }
     if let Some(f) = finding.faithfulness {
         notes.push(format!(
-            "without the top fifth of the lines P changes by {:+.3} (random lines {:+.3}), with it alone by {:+.3} (random {:+.3})",
-            -f.comprehensiveness, -f.random_comprehensiveness, -f.sufficiency, -f.random_sufficiency
+            "comprehensiveness {:.3} (random lines {:.3}): P minus P without the top fifth of the lines; sufficiency {:.3} \
+             (random lines {:.3}): P minus P with them only",
+            f.comprehensiveness, f.random_comprehensiveness, f.sufficiency, f.random_sufficiency
         ));
     }
     notes.extend(ground_truth(finding));
@@ -102,14 +103,17 @@ fn ground_truth(finding: &Finding) -> Vec<String> {
     notes.extend(agreement.truth.notes.iter().map(|note| format!("note: {}", escape::terminal(note))));
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_string(), |value| format!("{value:.3}"));
     match &alignment.da {
-        Err(reason) => notes.push(format!("DA is undefined: {reason}")),
+        Err(_) => notes.extend(
+            agreement.undefined().map(|reason| format!("DA is undefined: {}", escape::terminal(&reason))),
+        ),
         Ok(da) => {
             let would_be = alignment
                 .would_be
                 .map(|da| format!(", since the function was not flagged; it would be {da:.3}"))
                 .unwrap_or_default();
             notes.push(format!(
-                "DA {da:.3}{would_be} (null: all lines {}, permuted {}); IFA {}",
+                "DA {da:.3}{would_be} (null: all {} {}, permuted {}); IFA {}",
+                finding.counted(),
                 number(alignment.null_all_lines),
                 number(alignment.null_permutation),
                 alignment.ifa.map_or_else(|| "–".to_string(), |ifa| ifa.to_string())
@@ -124,7 +128,11 @@ fn ground_truth(finding: &Finding) -> Vec<String> {
         notes.push(format!("DA by annotator: {}", each.join(", ")));
     }
     if alignment.outside_window > 0 {
-        notes.push(format!("{} of the ground truth could not be scored", alignment.outside_window));
+        notes.push(format!(
+            "{} of the ground-truth {} could not be scored",
+            alignment.outside_window,
+            finding.counted()
+        ));
     }
     notes
 }

@@ -3,10 +3,10 @@
 use super::arguments::{Analysis, Global};
 use super::output::{Failure, Output};
 use crate::analysis::{Analyzer, Options};
-use crate::config::{Config, Machine, Problem, Source, WORKSPACE_FILE, read_settings_file};
+use crate::config::{Config, Machine, Problem, Source, WORKSPACE_FILE, read_workspace_file};
 use crate::doctor;
 use serde_json::{Map, Value};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// All sources for a command that analyses; a bad flag is an error, anything else a warning.
 pub(super) fn config(
@@ -74,9 +74,9 @@ fn load(flags: Map<String, Value>) -> Result<(Config, Vec<Problem>), Failure> {
 /// The settings file of the current folder or the nearest folder above it that has one, and its text.
 fn workspace_file() -> Option<(PathBuf, Result<String, String>)> {
     let current = std::env::current_dir().ok()?;
-    let paths = current.ancestors().map(|folder: &Path| folder.join(WORKSPACE_FILE));
-    for path in paths {
-        match read_settings_file(&path) {
+    for folder in current.ancestors() {
+        let path = folder.join(WORKSPACE_FILE);
+        match read_workspace_file(folder) {
             Ok(None) => {}
             Ok(Some(text)) => return Some((path, Ok(text))),
             Err(message) => return Some((path, Err(message))),

@@ -6,7 +6,7 @@ use crate::syntax::{Function, Language, SyntaxTree};
 use crate::text::{LineIndex, Position, PositionEncoding};
 use std::collections::HashSet;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// What a directory is searched for.
 const EXTENSIONS: &[&str] =
@@ -97,13 +97,31 @@ impl Document {
 
     /// The innermost function at a 1-based line and column; without a column, at the line's first code.
     pub(super) fn function_at(&self, line: usize, column: Option<usize>) -> Result<Function, Failure> {
-        if line == 0 || line > self.lines.line_count() {
+        if line == 0 || column == Some(0) {
+            let what = if line == 0 { "line" } else { "column" };
+            return Err(Failure::new(format!(
+                "{}: {what}s count from 1, so there is no {what} 0",
+                self.shown()
+            )));
+        }
+        if line > self.lines.line_count() {
             // The empty line behind the last line end is none to people.
             let count = self.lines.line_count() - usize::from(self.text.ends_with(['\n', '\r']));
             return Err(Failure::new(format!(
                 "{} has {count} lines, so there is no line {line}",
                 self.shown()
             )));
+        }
+        if let Some(column) = column {
+            let text = self.lines.line_span(line - 1).of(&self.text).unwrap_or_default();
+            let count = text.chars().count();
+            // Behind the last character is a place, too.
+            if column > count + 1 {
+                return Err(Failure::new(format!(
+                    "{}: line {line} has {count} columns, so there is no column {column}",
+                    self.shown()
+                )));
+            }
         }
         let position = |character| Position { line: (line - 1) as u32, character };
         let offset = match column {
@@ -144,9 +162,26 @@ impl Document {
         Err(Failure::new(format!("{} has no function {}; {known}", self.shown(), escape::terminal(name))))
     }
 
+    /// A file that exists, named in the form in which the user named this one: absolute, or relative to the current
+    /// folder.
+    pub(super) fn named_alike(&self, path: &Path) -> String {
+        let current = std::env::current_dir().and_then(|current| current.canonicalize());
+        let (false, Ok(current)) = (Path::new(&self.name).is_absolute(), current) else {
+            return path.display().to_string();
+        };
+        relative_to(path, &current).display().to_string()
+    }
+
     pub(super) fn shown(&self) -> String {
         escape::terminal(&self.name)
     }
+}
+
+/// Both are absolute and without links.
+fn relative_to(path: &Path, folder: &Path) -> PathBuf {
+    let common = path.components().zip(folder.components()).take_while(|(a, b)| a == b).count();
+    let up = folder.components().skip(common).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(common)).collect()
 }
 
 /// A file and, where the user gave one, a 1-based position.
@@ -233,6 +268,13 @@ mod tests {
         assert_eq!(target("-", &[]), ("-".into(), None, None));
         assert_eq!(target("a.c:x", &[]), ("a.c:x".into(), None, None));
         assert_eq!(target(":7", &[]), (":7".into(), None, None));
+    }
+
+    #[test]
+    fn paths_relative_to_a_folder() {
+        let relative = |path, folder| relative_to(Path::new(path), Path::new(folder)).display().to_string();
+        assert_eq!(relative("/a/b/c.c", "/a/b"), "c.c");
+        assert_eq!(relative("/a/x/c.c", "/a/b/d"), "../../x/c.c");
     }
 
     #[test]

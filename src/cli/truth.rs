@@ -161,6 +161,16 @@ pub(super) fn workspace_of(document: &Document) -> PathBuf {
     folder.ancestors().find(marked).map_or_else(|| folder.clone(), Path::to_path_buf)
 }
 
+/// The document's folder and the nearest ones at or above it that a repository or a settings file makes a workspace.
+pub(super) fn untrusted_folders(document: &Document) -> Vec<PathBuf> {
+    let folder = folder_of_file(&std::env::current_dir().unwrap_or_default().join(&document.name));
+    let nearest =
+        |mark: &&str| folder.ancestors().find(|above| above.join(mark).exists()).map(Path::to_path_buf);
+    let mut folders: Vec<PathBuf> = WORKSPACE_MARKS.iter().filter_map(nearest).collect();
+    folders.push(folder.clone());
+    folders
+}
+
 fn folder_of_file(file: &Path) -> PathBuf {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     file.parent().map(Path::to_path_buf).unwrap_or_default()

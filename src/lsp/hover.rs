@@ -87,14 +87,17 @@ fn ground_truth(finding: &Finding) -> Vec<String> {
     let mut lines = vec![format!("ground truth: {}", agreement.truth.describe())];
     lines.extend(agreement.truth.notes.iter().map(|note| format!("note: {note}")));
     match &agreement.alignment.da {
-        Err(reason) => lines.push(format!("DA is undefined: {reason}")),
+        Err(_) => lines.extend(agreement.undefined().map(|reason| format!("DA is undefined: {reason}"))),
         Ok(_) => lines.extend(finding.would_be().map(|would_be| {
             format!("DA is 0, since the function is not flagged; it would be {would_be:.2}")
         })),
     }
+    if finding.counted() != "lines" {
+        lines.push(format!("DA counts {}", finding.counted()));
+    }
     if agreement.alignment.outside_window > 0 {
         let outside = agreement.alignment.outside_window;
-        lines.push(format!("{outside} of the ground-truth lines could not be scored"));
+        lines.push(format!("{outside} of the ground-truth {} could not be scored", finding.counted()));
     }
     if agreement.per_annotator.len() > 1 {
         let each = agreement.truth.annotators.iter().zip(&agreement.per_annotator).map(|(annotator, da)| {

@@ -1,6 +1,6 @@
 //! Settings of each workspace folder, from all their sources.
 
-use crate::config::{Config, Machine, Problem, Settings, Source, WORKSPACE_FILE, read_settings_file};
+use crate::config::{Config, Machine, Problem, Settings, Source, WORKSPACE_FILE, read_workspace_file};
 use crate::explain::Method;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -139,9 +139,8 @@ pub(crate) fn read_stamp(root: &Path) -> Option<SystemTime> {
 }
 
 pub(crate) fn read_file(root: PathBuf) -> WorkspaceFile {
-    let path = root.join(WORKSPACE_FILE);
     let stamp = read_stamp(&root);
-    let text = read_settings_file(&path);
+    let text = read_workspace_file(&root);
     WorkspaceFile { root, stamp, text }
 }
 

@@ -18,10 +18,19 @@ pub(super) fn render(sections: &[Section]) -> String {
     text
 }
 
+/// Within a table a number and a dot begin no list.
+fn cell(text: &str) -> String {
+    let escaped = escape::markdown(text);
+    match escaped.split_once("\\.") {
+        Some((number, rest)) if number.trim().bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{number}.{rest}")
+        }
+        _ => escaped,
+    }
+}
+
 fn of_table(table: &Table) -> String {
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    // Within a table a number and a dot begin no list.
-    let cell = |text: &str| escape::markdown(text).replace("\\.", ".");
     let mut text = row(table.head.iter().map(|text| cell(text)).collect());
     text.push_str(&row(vec!["---".to_string(); table.head.len()]));
     for cells in &table.rows {
@@ -29,4 +38,16 @@ fn of_table(table: &Table) -> String {
     }
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_cells_are_plain_and_all_else_stays_escaped() {
+        assert_eq!(cell("0.25"), "0.25");
+        assert_eq!(cell("a\\.b"), "a\\\\.b");
+        assert_eq!(cell("www.evil.com me@evil.com"), "www&#46;evil.com me&#64;&#8288;evil.com");
+    }
 }

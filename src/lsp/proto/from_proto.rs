@@ -5,7 +5,7 @@ use crate::analysis::Options;
 use crate::annotations::Label;
 use crate::text::{Position, PositionEncoding};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use tower_lsp::jsonrpc::{Error, Result};
 use tower_lsp::ls_types::{self, PositionEncodingKind, Uri};
 
@@ -24,7 +24,22 @@ pub(crate) fn position_encoding(kind: &PositionEncodingKind) -> Option<PositionE
 
 /// The path of a `file:` URI.
 pub(crate) fn file_path(uri: &Uri) -> Option<PathBuf> {
-    (uri.scheme().as_str() == "file").then(|| uri.to_file_path())?.map(|path| path.into_owned())
+    (uri.scheme().as_str() == "file").then(|| uri.to_file_path())?.map(|path| without_dots(&path))
+}
+
+/// Without `.` and `..`, as RFC 3986 resolves them, so that a path lies where it begins.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
 }
 
 pub(crate) fn extension(uri: &Uri) -> Option<String> {

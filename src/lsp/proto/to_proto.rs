@@ -189,7 +189,7 @@ fn alignment_message(agreement: &Agreement) -> AlignmentMessage {
     let annotators = truth.annotators.iter().zip(per_annotator);
     AlignmentMessage {
         da: alignment.da.as_ref().ok().copied(),
-        reason: alignment.da.as_ref().err().map(ToString::to_string),
+        reason: agreement.undefined(),
         would_be: alignment.would_be,
         null_all_lines: alignment.null_all_lines,
         null_permutation: alignment.null_permutation,

@@ -138,6 +138,16 @@ fn target(shared: &Shared, uri: &Uri) -> Result<(PathBuf, String), String> {
     let root = shared.settings().root_of(&path).ok_or_else(|| {
         format!("{} lies in no workspace folder, so there is no annotation file for it", path.display())
     })?;
+    // What lies elsewhere belongs to another folder's file, whatever link leads there.
+    let real = path.canonicalize().or_else(|_| path.parent().unwrap_or(&path).canonicalize());
+    if let (Ok(real), Ok(real_root)) = (real, root.canonicalize())
+        && !real.starts_with(real_root)
+    {
+        return Err(format!(
+            "a link leads from {} out of the workspace folder, so there is no annotation file for it",
+            path.display()
+        ));
+    }
     let relative = relative(&path, &root).ok_or_else(|| format!("{} has no UTF-8 name", path.display()))?;
     Ok((root, relative))
 }
