@@ -2,9 +2,10 @@
 //!
 //! What a function is ([`Facts`]), what a model says of it ([`Score`]) and which lines a method names
 //! ([`Explanation`]) are computed one function at a time; [`report`] makes the tables, [`leakage`] compares a split with
-//! the data that a model was trained on.
+//! the data that a model was trained on, [`merge`] makes one function of the records of several annotators.
 
 pub mod leakage;
+pub mod merge;
 pub mod report;
 
 use crate::alignment::{Alignment, Unit, Verdicts, align_matched_units, align_units};

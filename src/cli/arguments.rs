@@ -2,6 +2,7 @@
 //! wherever it is given.
 
 use super::annotations::Annotations;
+use crate::annotations::policy::Policy;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -206,6 +207,10 @@ pub(super) struct Eval {
     /// native or sarif
     #[arg(long, value_name = "FORMAT")]
     pub(super) input_format: Option<String>,
+    /// What the records of several annotators of a function amount to (native files): majority, union, intersection or
+    /// annotator:NAME
+    #[arg(long, value_name = "POLICY", default_value = "majority")]
+    pub(super) annotation_policy: Policy,
     /// Methods, separated by commas: all that work for the model, or none
     #[arg(long, value_name = "METHODS", default_value = "all", value_delimiter = ',')]
     pub(super) methods: Vec<String>,

@@ -21,6 +21,7 @@ use crate::alignment::functions::{self, Judged};
 use crate::alignment::intervals::SEED;
 use crate::analysis::{Analyzer, Options, Profile};
 use crate::annotations::Label;
+use crate::annotations::dataset::Format;
 use crate::config::Machine;
 use crate::escape;
 use crate::evaluation::report::{Evaluated, Report, report};
@@ -113,15 +114,13 @@ fn options(global: &Global, command: &Eval, output: &mut Output) -> Result<(Mach
     Ok((machine, Options { profile, faithfulness: command.faithfulness, ..options }))
 }
 
-fn survey(
-    command: &Eval,
-    format: Option<crate::annotations::dataset::Format>,
-    output: &mut Output,
-) -> Result<Vec<Split>, Failure> {
+fn survey(command: &Eval, format: Option<Format>, output: &mut Output) -> Result<Vec<Split>, Failure> {
     let train = splits::training_data(&command.train, format, output)?;
+    let reading =
+        |role| splits::Reading { format, role, limit: command.limit, policy: &command.annotation_policy };
     let mut found: Vec<Split> = Vec::new();
     for path in &command.datasets {
-        let split = splits::survey(path, format, Role::Evaluated, command.limit, train.as_ref(), output)?;
+        let split = splits::survey(path, &reading(Role::Evaluated), train.as_ref(), output)?;
         if let Some(same) = found.iter().find(|other| other.sha256 == split.sha256) {
             return Err(Failure::new(format!(
                 "{} and {} are the same file; give it once",
@@ -132,7 +131,7 @@ fn survey(
         found.push(split);
     }
     if let Some(path) = &command.threshold_from {
-        let tuned_on = splits::survey(path, format, Role::Threshold, command.limit, None, output)?;
+        let tuned_on = splits::survey(path, &reading(Role::Threshold), None, output)?;
         found.iter().try_for_each(|evaluated| splits::refuse_shared(&tuned_on, evaluated))?;
         found.push(tuned_on);
     }
@@ -264,10 +263,11 @@ fn manifest(command: &Eval, options: &Options, models: &[Model], splits: &[Split
     let splits: Vec<Value> = splits
         .iter()
         .map(|split| {
+            let policy = (split.format == Format::Native).then(|| split.policy.to_string());
             json!({
                 "name": split.name, "sha256": split.sha256, "format": split.format.as_str(),
                 "role": if split.role == Role::Evaluated { "evaluated" } else { "threshold" },
-                "functions": split.facts.len(),
+                "functions": split.facts.len(), "annotationPolicy": policy,
             })
         })
         .collect();

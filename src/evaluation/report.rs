@@ -1,6 +1,7 @@
 //! The tables of one model on one split: function level, alignment and localisation for each method, pairs, and the same
 //! for parts of the split.
 
+use super::merge::{Repeats, repeats};
 use super::{Explanation, Facts, Score};
 use crate::alignment::functions::{self, FunctionMetrics, Judged};
 use crate::alignment::intervals::{self, Interval};
@@ -50,6 +51,8 @@ pub struct Counts {
     pub with_lines: usize,
     pub unscored: usize,
     pub truncated: usize,
+    /// Functions whose text an earlier one has.
+    pub repeats: Repeats,
 }
 
 /// One method on one split.
@@ -199,6 +202,7 @@ impl Evaluated<'_> {
             with_lines: count(&|facts| facts.is_vulnerable() && !facts.truth.is_empty()),
             unscored: self.scores.iter().filter(|score| score.is_none()).count(),
             truncated: self.scores.iter().flatten().filter(|score| score.truncated).count(),
+            repeats: repeats(self.facts),
         }
     }
 

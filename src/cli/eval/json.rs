@@ -60,6 +60,7 @@ fn of_evaluation(evaluation: &Evaluation, model: &Model, split: &Split) -> Value
         "counts": {
             "functions": counts.functions, "vulnerable": counts.vulnerable, "benign": counts.benign, "unsure": counts.unsure,
             "withLines": counts.with_lines, "unscored": counts.unscored, "truncated": counts.truncated,
+            "repeated": counts.repeats.rows, "repeatedOtherwise": counts.repeats.differing,
         },
         "unavailable": model.unavailable.iter().map(|(method, reason)| json!({"method": method.to_string(), "reason": reason})).collect::<Vec<_>>(),
         "failures": evaluation.failures.iter().map(|(function, method, reason)| json!({

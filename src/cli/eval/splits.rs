@@ -1,11 +1,13 @@
 //! Datasets as they are evaluated: read once to know what is in them, and again for the texts.
 
 use super::super::output::{Failure, Output};
-use crate::annotations::Sample;
 use crate::annotations::dataset::{self, Format};
+use crate::annotations::policy::Policy;
+use crate::annotations::{RowError, Sample};
 use crate::escape;
 use crate::evaluation::Facts;
 use crate::evaluation::leakage::{LeakageReport, Signature, TrainingData};
+use crate::evaluation::merge::{Repeats, merge, repeats};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -32,7 +34,21 @@ pub(super) struct Split {
     pub(super) facts: Vec<Facts>,
     pub(super) malformed: Malformed,
     pub(super) leakage: Option<LeakageReport>,
+    pub(super) policy: Policy,
+    /// Native records that are part of another's function.
+    pub(super) merged: usize,
+    /// Of native files, whose records have to be merged: the functions.
+    functions: Option<Vec<Sample>>,
     limit: usize,
+}
+
+/// How a dataset is read.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    pub(super) format: Option<Format>,
+    pub(super) role: Role,
+    pub(super) limit: Option<u64>,
+    pub(super) policy: &'a Policy,
 }
 
 /// Rows that were skipped, by kind.
@@ -73,25 +89,43 @@ impl Malformed {
 /// Reads a dataset once; with training data, also what it shares with that.
 pub(super) fn survey(
     path: &Path,
-    format: Option<Format>,
-    role: Role,
-    limit: Option<u64>,
+    reading: &Reading<'_>,
     train: Option<&TrainingData>,
     output: &mut Output,
 ) -> Result<Split, Failure> {
-    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let limit = reading.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let mut samples = open(path, format)?;
+    let samples = open(path, reading.format)?;
     let mut split = Split {
         path: path.to_path_buf(),
         sha256: file_sha256(path)?,
         format: samples.format(),
         name,
-        role,
+        role: reading.role,
         facts: Vec::new(),
         malformed: Malformed::default(),
         leakage: train.map(|_| LeakageReport::default()),
+        policy: reading.policy.clone(),
+        merged: 0,
+        functions: None,
         limit,
+    };
+    let mut samples: Box<dyn Iterator<Item = Result<Sample, RowError>>> = match split.format {
+        Format::Native => {
+            let mut records = Vec::new();
+            for sample in samples {
+                match sample {
+                    Ok(sample) => records.push(sample),
+                    Err(error) => split.malformed.count(&error),
+                }
+            }
+            split.merged = records.len();
+            let functions = merge(records, reading.policy);
+            split.merged -= functions.len();
+            split.functions = Some(functions.clone());
+            Box::new(functions.into_iter().map(Ok))
+        }
+        _ => Box::new(samples),
     };
     while split.facts.len() < limit {
         match samples.next() {
@@ -111,6 +145,9 @@ pub(super) fn survey(
     }
     output.progress("");
     split.malformed.warn(&shown(path), output);
+    if let Some(said) = repeated(repeats(&split.facts)) {
+        output.warn(&format!("{}: {said}", shown(path)));
+    }
     if split.facts.is_empty() {
         return Err(Failure::new(format!("{}: there is no function in it", shown(path))));
     }
@@ -119,10 +156,20 @@ pub(super) fn survey(
 
 impl Split {
     /// The functions with their texts, in the order and with the numbers of `facts`.
-    pub(super) fn samples(&self) -> Result<impl Iterator<Item = (usize, Sample)> + use<>, Failure> {
-        let samples = open(&self.path, Some(self.format))?;
-        Ok(samples.flatten().take(self.limit.min(self.facts.len())).enumerate())
+    pub(super) fn samples(&self) -> Result<impl Iterator<Item = (usize, Sample)> + use<'_>, Failure> {
+        let samples: Box<dyn Iterator<Item = Sample> + '_> = match &self.functions {
+            Some(functions) => Box::new(functions.iter().cloned()),
+            None => Box::new(open(&self.path, Some(self.format))?.flatten()),
+        };
+        Ok(samples.take(self.limit.min(self.facts.len())).enumerate())
     }
+}
+
+/// Copies are not independent: intervals over them are too narrow.
+pub(super) fn repeated(found: Repeats) -> Option<String> {
+    let Repeats { rows, differing } = found;
+    (rows > 0)
+        .then(|| format!("{rows} rows repeat a text (of them {differing} with another label or other lines)"))
 }
 
 /// The training data to compare with.

@@ -1,7 +1,7 @@
 //! The reports' sections as plain tables of text, which Markdown and HTML both show.
 
 use super::plots;
-use super::splits::{Role, Split};
+use super::splits::{self, Role, Split};
 use super::{Evaluation, Model, Outcome, ThresholdSource};
 use crate::alignment::functions::FunctionMetrics;
 use crate::alignment::intervals::{self, Interval};
@@ -107,6 +107,13 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
         texts.push(format!(
             "{} functions: {} vulnerable ({} with ground-truth lines), {} benign, {} unsure (left out).",
             counts.functions, counts.vulnerable, counts.with_lines, counts.benign, counts.unsure
+        ));
+        texts.extend(splits::repeated(counts.repeats).map(|said| format!("{said}.")));
+    }
+    if split.merged > 0 {
+        texts.push(format!(
+            "{} records of the file are about functions of other records; each function counts once, by the policy {}.",
+            split.merged, split.policy
         ));
     }
     if split.malformed.total() > 0 {

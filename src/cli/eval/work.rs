@@ -210,7 +210,7 @@ impl Task<'_> {
     }
 }
 
-fn chunks(split: &Split) -> Result<impl Iterator<Item = Vec<(usize, Sample)>> + use<>, Failure> {
+fn chunks(split: &Split) -> Result<impl Iterator<Item = Vec<(usize, Sample)>> + use<'_>, Failure> {
     let mut samples = split.samples()?;
     Ok(std::iter::from_fn(move || {
         let chunk: Vec<(usize, Sample)> = samples.by_ref().take(CHUNK).collect();

@@ -1,0 +1,135 @@
+//! Functions that occur more than once: records of several annotators become one function, repeated texts are counted.
+
+use super::Facts;
+use crate::annotations::policy::{Opinion, Policy};
+use crate::annotations::{FunctionLines, Label, LineLabel, Pair, Record, Sample};
+use std::collections::HashMap;
+
+/// Records about the same text as one function each, in the order of their first records; what holds for it is what
+/// `policy` makes of all of them. Of several records of one annotator the last stands.
+pub fn merge(samples: Vec<Sample>, policy: &Policy) -> Vec<Sample> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut functions: Vec<Vec<Sample>> = Vec::new();
+    for sample in samples {
+        let place = *places.entry(sample.code.clone()).or_insert(functions.len());
+        match functions.get_mut(place) {
+            Some(records) => records.push(sample),
+            None => functions.push(vec![sample]),
+        }
+    }
+    functions.into_iter().filter_map(|records| one(records, policy)).collect()
+}
+
+fn one(records: Vec<Sample>, policy: &Policy) -> Option<Sample> {
+    let mut opinions: Vec<Opinion> = Vec::new();
+    let mut cwe: Vec<String> = Vec::new();
+    let mut pair: Option<Pair> = None;
+    for Sample { record, .. } in &records {
+        if record.annotator.is_some() {
+            opinions.retain(|other| other.annotator != record.annotator);
+        }
+        opinions.push(opinion(record));
+        cwe.extend(record.cwe.iter().filter(|name| !cwe.contains(name)).cloned().collect::<Vec<_>>());
+        pair = pair.or_else(|| record.pair.clone());
+    }
+    let mut sample = records.into_iter().next()?;
+    // Whom the policy does not hear has said nothing of the function.
+    sample.record.label = policy.label(&opinions).unwrap_or(Label::Unsure);
+    let lines = FunctionLines::new(&sample.code);
+    let flaws = match sample.record.label {
+        Label::Vulnerable => policy.lines(&opinions),
+        Label::Benign | Label::Unsure => Vec::new(),
+    };
+    let flaws = flaws.into_iter().filter(|line| *line < lines.count());
+    sample.record.lines = flaws.map(|line| lines.labelled(line, LineLabel::Flaw)).collect();
+    sample.record.cwe = cwe;
+    sample.record.pair = pair;
+    Some(sample)
+}
+
+fn opinion(record: &Record) -> Opinion {
+    let mut lines: Vec<(usize, LineLabel)> =
+        record.lines.iter().map(|line| (line.line, line.label)).collect();
+    lines.sort_by_key(|(line, _)| *line);
+    lines.dedup_by_key(|(line, _)| *line);
+    Opinion { annotator: record.annotator.clone(), label: record.label, lines }
+}
+
+/// Rows whose text an earlier row has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Repeats {
+    pub rows: usize,
+    /// Those of them whose label or lines are not those of the first row with the text.
+    pub differing: usize,
+}
+
+pub fn repeats(facts: &[Facts]) -> Repeats {
+    let mut first: HashMap<[u8; 16], &Facts> = HashMap::new();
+    let mut found = Repeats::default();
+    for row in facts {
+        let known = *first.entry(row.fingerprint.exact).or_insert(row);
+        if known.index != row.index {
+            found.rows += 1;
+            found.differing += usize::from((known.label, &known.truth) != (row.label, &row.truth));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(code: &str, annotator: Option<&str>, label: Label, flaws: &[usize]) -> Sample {
+        let mut record = FunctionLines::new(code).record(label, flaws.iter().copied());
+        record.annotator = annotator.map(str::to_string);
+        Sample {
+            row: 1,
+            id: None,
+            code: code.to_string(),
+            record,
+            collection: None,
+            project: None,
+            commit: None,
+        }
+    }
+
+    #[test]
+    fn records_of_one_function_are_merged_by_the_policy() {
+        let (code, other) = ("int f(int a)\n{\n\treturn 1 / a;\n}", "int g(void) { return 0; }");
+        let (vulnerable, benign) = (Label::Vulnerable, Label::Benign);
+        let records = || {
+            vec![
+                said(code, Some("ann"), vulnerable, &[1, 2]),
+                said(other, Some("ann"), benign, &[]),
+                said(code, Some("bob"), vulnerable, &[2]),
+                said(code, Some("cid"), benign, &[]),
+            ]
+        };
+        let found = |policy: Policy| -> Vec<(Label, Vec<usize>)> {
+            let merged = merge(records(), &policy).into_iter();
+            merged.map(|sample| (sample.record.label, sample.record.flaw_lines().collect())).collect()
+        };
+        assert_eq!(found(Policy::Majority), [(vulnerable, vec![2]), (benign, vec![])]);
+        assert_eq!(found(Policy::Union), [(vulnerable, vec![1, 2]), (benign, vec![])]);
+        assert_eq!(found(Policy::Intersection), [(benign, vec![]), (benign, vec![])]);
+        let of_cid = found(Policy::Annotator("cid".to_string()));
+        assert_eq!(of_cid, [(benign, vec![]), (Label::Unsure, vec![])]);
+        // The last word of an annotator stands.
+        let mut again = records();
+        again.push(said(code, Some("bob"), benign, &[]));
+        assert_eq!(merge(again, &Policy::Majority)[0].record.label, benign);
+    }
+
+    #[test]
+    fn repeated_texts_are_counted() {
+        let samples = [
+            said("int f;", None, Label::Benign, &[]),
+            said("int f;", None, Label::Benign, &[]),
+            said("int f;", None, Label::Vulnerable, &[0]),
+            said("int g;", None, Label::Benign, &[]),
+        ];
+        let facts: Vec<Facts> = samples.iter().enumerate().map(|(index, s)| Facts::of(index, s)).collect();
+        assert_eq!(repeats(&facts), Repeats { rows: 2, differing: 1 });
+    }
+}
