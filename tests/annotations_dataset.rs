@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use linelens::annotations::dataset::{self, DatasetError, Format};
-use linelens::annotations::{Label, Role, RowError, Sample};
+use linelens::annotations::matching::Place;
+use linelens::annotations::store::Store;
+use linelens::annotations::{Label, LineLabel, Role, RowError, Sample};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -237,7 +239,7 @@ fn primevul_without_pairs_has_labels_only() {
 
 #[test]
 fn devign_and_diversevul_have_labels_only() {
-    let row = json!({"project": "qemu", "commit_id": "c", "target": true, "func": BEFORE, "idx": 5});
+    let row = json!({"project": "qemu", "commit_id": "c", "target": 1, "func": BEFORE, "idx": 5});
     for bytes in [jsonl(std::slice::from_ref(&row)), format!("[\n{row},\n{row}\n]").into_bytes()] {
         let samples = good(read("d.json", &bytes, Format::Devign));
         assert_eq!(samples[0].record.label, Label::Vulnerable);
@@ -262,6 +264,14 @@ const LINEVUL: &[&str] = &[
     "flaw_line",
     "flaw_line_index",
 ];
+
+#[test]
+fn a_label_is_a_number() {
+    let row = |target: Value| json!({"project": "qemu", "commit_id": "c", "target": target, "func": BEFORE});
+    let rows = jsonl(&[row(json!(1)), row(json!(true)), row(json!(false))]);
+    let bad = "label not 0 or 1";
+    assert_eq!(faults(&read("devign.jsonl", &rows, Format::Devign)), (vec![(2, bad), (3, bad)], 1));
+}
 
 #[test]
 fn linevul() {
@@ -384,7 +394,7 @@ fn sarif_marks_lines_of_files() {
     assert_eq!(samples.format(), Format::Sarif);
     let results: Vec<_> = samples.collect();
     let (faults, count) = faults(&results);
-    assert_eq!(count, 2);
+    assert_eq!(count, 1, "both results lie in one function");
     assert_eq!(
         faults,
         [
@@ -401,7 +411,7 @@ fn sarif_marks_lines_of_files() {
     );
     let samples: Vec<Sample> = results.into_iter().flatten().collect();
     assert_eq!(samples[0].code, BEFORE);
-    assert_eq!((lines(&samples[0]), lines(&samples[1])), (vec![2], vec![1, 2]));
+    assert_eq!(lines(&samples[0]), [1, 2]);
     assert_eq!(samples[0].record.function.as_deref(), Some("f"));
     assert_eq!(samples[0].record.range, Some((1, 6)));
     assert_eq!(samples[0].record.cwe, ["CWE-787"]);
@@ -472,4 +482,84 @@ fn what_is_no_data_set_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(dataset::open(folder.path(), None), Err(DatasetError::NotAFile { .. })));
     assert!(matches!(dataset::open(&folder.path().join("none"), None), Err(DatasetError::Unreadable { .. })));
+}
+
+#[test]
+fn rows_under_a_header_of_another_version_are_refused() {
+    let record = json!({"label": "benign"});
+    let rows = jsonl(&[
+        json!({"schema": "linelens-annotations", "version": 2}),
+        record.clone(),
+        json!({"verdict": 1}),
+        json!({"schema": "linelens-annotations", "version": 1}),
+        record.clone(),
+        json!({"schema": "other", "version": 1}),
+        record,
+    ]);
+    let file = file("a.jsonl", &rows);
+    let results: Vec<_> = dataset::import(&file.path, Some(Format::Native)).unwrap().collect();
+    let (faults, count) = faults(&results);
+    assert_eq!((faults, count), ([1, 2, 3, 6, 7].map(|row| (row, "unknown version")).to_vec(), 1));
+    assert_eq!(results[3].as_ref().unwrap().row, 5);
+}
+
+#[test]
+fn a_field_that_is_given_twice_is_not_guessed() {
+    let rows = concat!(
+        "{\"func\":\"f\",\"target\":1,\"target\":0}\n",
+        "{\"func\":\"f\",\"target\":1,\"extra\":[{\"a\":1,\"a\":1}]}\n",
+        "{\"func\":\"f\",\"target\":1}\n",
+    );
+    let results = read("a.jsonl", rows.as_bytes(), Format::Functions);
+    let twice = "field given twice";
+    assert_eq!(faults(&results), (vec![(1, twice), (2, twice)], 1));
+    assert!(
+        results[0].as_ref().unwrap_err().to_string().starts_with("row 1: gives the field `target` twice")
+    );
+}
+
+#[test]
+fn results_in_one_function_are_one_sample_of_each_annotator_and_run() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("f.c"), BEFORE).unwrap();
+    let result = |line: usize, kind: &str, rule: &str, properties: Value| {
+        json!({"kind": kind, "ruleId": rule, "properties": properties, "locations":
+            [{"physicalLocation": {"artifactLocation": {"uri": "f.c"}, "region": {"startLine": line}}}]})
+    };
+    let log = json!({"version": "2.1.0", "runs": [
+        {"results": [
+            result(2, "review", "CWE-1", json!({})),
+            result(3, "fail", "CWE-2", json!({})),
+            result(2, "fail", "CWE-2", json!({})),
+            result(5, "open", "x", json!({})),
+            result(3, "review", "x", json!({})),
+            result(5, "fail", "x", json!({"annotator": "ann", "cve": ["CVE-2020-1"], "time": "2026-01-31T12:00:00Z"})),
+        ]},
+        {"results": [result(5, "fail", "x", json!({}))]},
+    ]});
+    let path = folder.path().join("m.sarif");
+    std::fs::write(&path, log.to_string()).unwrap();
+    let samples = good(dataset::open(&path, None).unwrap().collect());
+    let [all, ann, second] = samples.as_slice() else { panic!("{samples:?}") };
+    assert_eq!((lines(all), all.record.lines.len(), all.record.label), (vec![1, 2], 3, Label::Vulnerable));
+    assert_eq!(all.record.cwe, ["CWE-1", "CWE-2"]);
+    assert_eq!((ann.record.annotator.as_deref(), lines(ann)), (Some("ann"), vec![4]));
+    assert_eq!(ann.record.cve, ["CVE-2020-1"]);
+    assert_eq!(ann.record.time.as_deref(), Some("2026-01-31T12:00:00Z"));
+    assert_eq!((lines(second), second.row), (vec![4], 7));
+
+    let store = Store::of_file(&path);
+    let place = Place { file: Some("f.c"), name: "f", first_line: 0, text: BEFORE };
+    let found = store.find(&[place]);
+    let marked: Vec<_> = found.functions[0].iter().map(|m| (m.annotator(), m.lines.clone())).collect();
+    let (flaw, unsure) = (LineLabel::Flaw, LineLabel::Unsure);
+    assert_eq!(
+        marked,
+        [
+            (Some("m.sarif"), vec![(1, flaw), (2, flaw), (4, unsure)]),
+            (Some("ann"), vec![(4, flaw)]),
+            (Some("m.sarif#2"), vec![(4, flaw)])
+        ]
+    );
+    assert_eq!(found.functions[0][0].record.label, Label::Vulnerable);
 }

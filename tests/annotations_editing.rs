@@ -331,3 +331,44 @@ fn times_are_written_so_that_they_can_be_read() {
     let time = rfc3339(std::time::SystemTime::now());
     assert!(native::parse(&format!("{{\"label\":\"unsure\",\"time\":\"{time}\"}}")).is_ok());
 }
+
+#[test]
+fn a_lock_that_is_held_is_an_error_and_nothing_is_written() {
+    let workspace = Workspace::with("");
+    let folder = std::fs::File::open(workspace.path().join(".linelens")).unwrap();
+    folder.lock().unwrap();
+    let error = workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap_err();
+    assert!(matches!(error, EditError::Busy { .. }), "{error}");
+    assert!(error.to_string().ends_with("is being written by another program; try again"), "{error}");
+    assert_eq!(workspace.text(), "");
+    folder.unlock().unwrap();
+    assert_eq!(flaws(&workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap()), [4]);
+}
+
+#[test]
+fn what_is_no_annotation_file_is_left_as_it_is() {
+    for (text, part) in [
+        (&b"\x1f\x8b\x08\x00rest"[..], "is gzip-compressed"),
+        (b"int main(void) {\n  return 0;\n}\n", "holds no row that is a record or header"),
+    ] {
+        let workspace = Workspace::with("");
+        let path = workspace.path().join(NATIVE_FILE);
+        std::fs::write(&path, text).unwrap();
+        let error = workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), text);
+    }
+}
+
+#[test]
+fn what_would_not_be_read_back_is_not_written() {
+    let workspace = Workspace::with(&"{\"label\":\"benign\"}\n".repeat(500_000));
+    let error = workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap_err();
+    assert!(error.to_string().contains("more than 500000 records"), "{error}");
+    assert_eq!(workspace.text().lines().count(), 500_000);
+    let workspace = Workspace::new();
+    let note = "n".repeat(64 << 20);
+    let error = workspace.on(CODE, |site| set_note(site, None, Some(&note))).unwrap_err();
+    assert!(error.to_string().contains("a row of more than 67108864 bytes"), "{error}");
+    assert!(!workspace.path().join(NATIVE_FILE).exists());
+}

@@ -245,3 +245,26 @@ fn odd_texts_find_nothing_and_break_nothing() {
     }
     assert_eq!(matching::find(&records, &[]).functions.len(), 0);
 }
+
+#[test]
+fn a_line_that_stands_where_a_mere_region_says_is_found() {
+    // `i++;` says too little to be found by its text.
+    let line = linelens::annotations::LabelledLine {
+        line: 0,
+        text: "\t\ti++;".to_string(),
+        before: None,
+        after: None,
+        label: LineLabel::Flaw,
+    };
+    let region = |at: usize| Record {
+        file: Some("src/copy.c".to_string()),
+        range: Some((at, at)),
+        lines: vec![line.clone()],
+        ..Record::new(Label::Vulnerable)
+    };
+    let there = [region(15)];
+    assert_eq!(lines(&one(&there, place("src/copy.c", "copy", 9, COPY))), [6]);
+    let elsewhere = [region(14)];
+    let matched = one(&elsewhere, place("src/copy.c", "copy", 9, COPY));
+    assert_eq!((lines(&matched), unmatched(&matched)), (vec![], vec![0]));
+}

@@ -68,8 +68,8 @@ impl GroundTruth {
         for (annotator, matched) in truth.annotators.iter_mut().zip(matched) {
             annotator.note.clone_from(&matched.record.note);
         }
-        for Matched { record, unmatched, .. } in matched {
-            truth.unmatched += unmatched.len();
+        truth.unmatched += matched.iter().map(|matched| matched.unmatched.len()).sum::<usize>();
+        for record in matched.iter().flat_map(Matched::records) {
             truth.cwe.extend(record.cwe.iter().cloned());
             truth.cve.extend(record.cve.iter().cloned());
             truth.notes.extend(record.note.iter().cloned());

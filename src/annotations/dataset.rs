@@ -14,6 +14,7 @@ mod json;
 mod located;
 mod rows;
 mod sarif;
+mod strict;
 mod table;
 
 pub use rows::MOST_ROW_BYTES;
@@ -123,7 +124,11 @@ pub fn open_in(path: &Path, format: Option<Format>, root: &Path) -> Result<Sampl
         return Ok(samples);
     }
     let located = located::Located::new(samples.rows, root.to_path_buf());
-    Ok(Samples { format: samples.format, rows: Box::new(located) })
+    let rows: Rows = match samples.format {
+        Format::Sarif => Box::new(std::iter::once_with(|| located::joined(located)).flatten()),
+        _ => Box::new(located),
+    };
+    Ok(Samples { format: samples.format, rows })
 }
 
 /// [`open`], but nothing is looked up elsewhere: the code of formats that hold none is empty.

@@ -4,9 +4,10 @@
 //! its name. Rows and fields of other tools stay byte for byte. The caller says what it shows; where the file says
 //! otherwise, somebody else was faster, and nothing is written.
 
+use super::dataset::MOST_ROW_BYTES;
 use super::matching::{self, Match, Matched, Place};
 use super::problem::RowProblem;
-use super::store::NATIVE_FILE;
+use super::store::{MOST_RECORDS, NATIVE_FILE};
 use super::{FunctionLines, Label, LabelledLine, LineLabel, Provenance, Record, native, uri};
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,8 @@ pub enum EditError {
     File { path: PathBuf, reason: String },
     #[error("{} was changed by another program: {what}; nothing was written, look again", path.display())]
     Conflict { path: PathBuf, what: String },
+    #[error("{} is being written by another program; try again", path.display())]
+    Busy { path: PathBuf },
     #[error("{0}")]
     Refused(String),
 }
@@ -177,7 +180,7 @@ impl<'a> Site<'a> {
         let path = file::locate(self.workspace)
             .map_err(|reason| EditError::File { path: self.workspace.join(NATIVE_FILE), reason })?;
         let conflict = |what: String| EditError::Conflict { path: path.clone(), what };
-        let _lock = file::lock(&path);
+        let _lock = file::lock(&path).map_err(|file::Busy| EditError::Busy { path: path.clone() })?;
         // Another program may write between reading and replacing; then its text is the one to change.
         for _ in 0..file::ATTEMPTS {
             let old = file::read(&path).map_err(|reason| EditError::File { path: path.clone(), reason })?;
@@ -199,19 +202,28 @@ impl<'a> Site<'a> {
         change: &impl Fn(&mut Draft, Conflict<'_>) -> Result<(), EditError>,
         conflict: Conflict<'_>,
     ) -> Result<(Vec<u8>, Option<Record>), EditError> {
+        let unusable = |reason: String| EditError::File { path: path.to_path_buf(), reason };
         let rows = file::Rows::new(old);
         let mut records = Vec::new();
+        let mut is_native = old.trim_ascii().is_empty();
         for (index, row) in rows.texts() {
             match native::parse(row) {
                 Ok(native::Row::Record(record)) => records.push((index, *record)),
+                Ok(native::Row::Header) => is_native = true,
                 Err(RowProblem::Version(version)) => {
                     let reason =
                         format!("is of another version ({version}); this linelens must not change it");
-                    return Err(EditError::File { path: path.to_path_buf(), reason });
+                    return Err(unusable(reason));
                 }
-                _ => {}
+                Err(_) => {}
             }
         }
+        if !is_native && records.is_empty() {
+            let reason =
+                "holds no row that is a record or header of linelens-annotations, so it is left as it is";
+            return Err(unusable(reason.to_string()));
+        }
+        let count = records.len();
         let (numbers, own): (Vec<usize>, Vec<Record>) =
             records.into_iter().filter(|(_, record)| record.annotator.as_deref() == self.annotator).unzip();
         let found = matching::find(&own, self.functions);
@@ -227,8 +239,17 @@ impl<'a> Site<'a> {
             return Ok((row.map_or_else(|| old.to_vec(), |row| rows.without(row)), None));
         }
         self.finish(&mut draft)?;
-        let text = raw::row(&draft.record, draft.label_from_lines, old_row)
-            .map_err(|reason| EditError::File { path: path.to_path_buf(), reason })?;
+        let text = raw::row(&draft.record, draft.label_from_lines, old_row).map_err(unusable)?;
+        let count = count + usize::from(row.is_none());
+        if count > MOST_RECORDS {
+            let reason = format!("would have more than {MOST_RECORDS} records, of which no more are read");
+            return Err(unusable(reason));
+        }
+        // A line feed or CR LF belongs to the row as it is read.
+        if text.len() + 2 > MOST_ROW_BYTES {
+            let reason = format!("would have a row of more than {MOST_ROW_BYTES} bytes, which is not read");
+            return Err(unusable(reason));
+        }
         let new = match row {
             Some(row) => rows.with(row, &text),
             None => rows.with_new(&text),

@@ -6,8 +6,8 @@
 
 use super::function::without_whitespace;
 use super::policy::Opinion;
-use super::{FunctionLines, LabelledLine, LineLabel, Record, uri};
-use std::collections::HashMap;
+use super::{FunctionLines, Label, LabelledLine, LineLabel, Provenance, Record, uri};
+use std::collections::{BTreeMap, HashMap};
 
 mod relocate;
 
@@ -43,6 +43,8 @@ pub enum Match {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matched<'r> {
     pub record: &'r Record,
+    /// Further regions that the same log marks in the function; `lines` and `unmatched` are those of all.
+    pub also: Vec<&'r Record>,
     pub how: Match,
     /// 0-based lines of the function as it is now, in order, each once.
     pub lines: Vec<(usize, LineLabel)>,
@@ -50,7 +52,29 @@ pub struct Matched<'r> {
     pub unmatched: Vec<&'r LabelledLine>,
 }
 
-impl Matched<'_> {
+impl<'r> Matched<'r> {
+    /// `record` and `also`.
+    pub fn records(&self) -> impl Iterator<Item = &'r Record> {
+        std::iter::once(self.record).chain(self.also.iter().copied())
+    }
+
+    /// Adds another region that the same log marks in the function: what is a flaw to one of them is one.
+    fn join(&mut self, other: Matched<'r>) {
+        let mut lines: BTreeMap<usize, LineLabel> = self.lines.iter().copied().collect();
+        for (line, label) in other.lines {
+            let known = lines.entry(line).or_insert(label);
+            if label == LineLabel::Flaw {
+                *known = label;
+            }
+        }
+        self.lines = lines.into_iter().collect();
+        self.unmatched.extend(other.unmatched);
+        self.how = self.how.min(other.how);
+        let is_surer = other.record.label == Label::Vulnerable && self.record.label != Label::Vulnerable;
+        let also = if is_surer { std::mem::replace(&mut self.record, other.record) } else { other.record };
+        self.also.push(also);
+    }
+
     /// Whose opinion it is: the annotator's, else the data set's.
     pub fn annotator(&self) -> Option<&str> {
         let dataset = self.record.dataset.as_ref().map(|dataset| dataset.name.as_str());
@@ -241,7 +265,7 @@ impl<'r> Finder<'r, '_> {
         !lines.is_empty()
     }
 
-    /// One record an annotator: the surest, of those the last.
+    /// One record an annotator: the surest, of those the last; the regions of a log together are one.
     fn matched(&self, function: usize) -> Vec<Matched<'r>> {
         let mut matched: Vec<Matched<'r>> = Vec::new();
         let mut found = self.found[function].clone();
@@ -250,8 +274,9 @@ impl<'r> Finder<'r, '_> {
             let record = &self.records[number];
             let (lines, unmatched) =
                 relocate::lines(record, &self.places[function], &self.lines[function], how);
-            let new = Matched { record, how, lines, unmatched };
+            let new = Matched { record, also: Vec::new(), how, lines, unmatched };
             match matched.iter_mut().find(|old| old.annotator() == new.annotator()) {
+                Some(old) if are_regions_of_one_log(old.record, record) => old.join(new),
                 Some(old) if old.how >= new.how => *old = new,
                 Some(_) => {}
                 None => matched.push(new),
@@ -259,6 +284,15 @@ impl<'r> Finder<'r, '_> {
         }
         matched
     }
+}
+
+/// Whether both are regions that one SARIF log marks, not what somebody says of a whole function.
+fn are_regions_of_one_log(a: &Record, b: &Record) -> bool {
+    let log = |record: &Record| {
+        let is_region = record.body_sha256.is_none() && record.source == Some(Provenance::Imported);
+        record.dataset.as_ref().filter(|_| is_region).map(|dataset| dataset.name.clone())
+    };
+    log(a).is_some() && log(a) == log(b)
 }
 
 /// A line's text as it is compared: blanks do not count.

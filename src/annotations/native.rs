@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 pub const SCHEMA: &str = "linelens-annotations";
 pub const VERSION: u64 = 1;
+/// No line has a higher number.
+pub const MOST_LINES: usize = 10_000_000;
 
 /// What a line of the file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,8 +265,10 @@ impl LineRow {
 }
 
 fn range([first, last]: [usize; 2]) -> Result<(usize, usize), String> {
-    if first == 0 || last < first {
-        return Err(format!("`range` is [{first}, {last}], expected the first and the last line, from 1"));
+    if first == 0 || last < first || last > MOST_LINES {
+        return Err(format!(
+            "`range` is [{first}, {last}], expected the first and the last line, from 1 to {MOST_LINES}"
+        ));
     }
     Ok((first - 1, last - 1))
 }
@@ -276,6 +280,9 @@ fn lines(rows: Vec<LineRow>, range: Option<(usize, usize)>) -> Result<Vec<Labell
         let Some(line) = number.checked_sub(1) else {
             return Err("a line is number 0, but lines count from 1".to_string());
         };
+        if number > MOST_LINES {
+            return Err(format!("a line is number {number}, but none is above {MOST_LINES}"));
+        }
         if let Some((first, last)) = range
             && line > last - first
         {
@@ -312,7 +319,7 @@ fn is_sha256(text: &str) -> bool {
 }
 
 /// `2026-01-31T12:00:00Z`, with an optional fraction of a second and an offset instead of `Z`.
-fn is_rfc3339(text: &str) -> bool {
+pub(super) fn is_rfc3339(text: &str) -> bool {
     let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     let Some(rest) = shape.strip_prefix("0000-00-00T00:00:00").or(shape.strip_prefix("0000-00-00t00:00:00"))
     else {
@@ -400,6 +407,11 @@ mod tests {
             (r#"{"label":"benign","range":[0,1]}"#, "`range` is [0, 1]"),
             (r#"{"label":"benign","range":[3,2]}"#, "`range` is [3, 2]"),
             (r#"{"label":"benign","range":[-1,2]}"#, "invalid value"),
+            (r#"{"label":"benign","range":[1,10000001]}"#, "from 1 to 10000000"),
+            (
+                r#"{"label":"vulnerable","lines":[{"line":2000000000000,"text":"a","label":"flaw"}]}"#,
+                "number 2000000000000",
+            ),
             (r#"{"label":"benign","file":"../a.c"}"#, "stays inside the folder"),
             (r#"{"label":"benign","file":"/a.c"}"#, "stays inside the folder"),
             (r#"{"label":"benign","body_sha256":"AB"}"#, "64 lower-case"),

@@ -34,6 +34,8 @@ pub enum RowProblem {
     NotJson(String),
     #[error("is not a JSON object")]
     NotAnObject,
+    #[error("gives the field `{0}` twice")]
+    GivenTwice(String),
     #[error("has {found} fields, but the header has {expected}")]
     FieldCount { found: usize, expected: usize },
     #[error("`{0}` is missing")]
@@ -84,6 +86,7 @@ impl RowProblem {
             RowProblem::NotUtf8 => "not UTF-8",
             RowProblem::NotJson(_) => "not JSON",
             RowProblem::NotAnObject => "not an object",
+            RowProblem::GivenTwice(_) => "field given twice",
             RowProblem::FieldCount { .. } => "wrong number of fields",
             RowProblem::Missing(_) => "field missing",
             RowProblem::WrongType { .. } => "field of a wrong type",

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 pub const NATIVE_FILE: &str = ".linelens/annotations.jsonl";
 
 /// More records than this are not held.
-const MOST_RECORDS: usize = 500_000;
+pub(super) const MOST_RECORDS: usize = 500_000;
 /// Of more problems than this in one file only their number is kept.
 const MOST_PROBLEMS: usize = 200;
 /// More files than this are not searched for those that a glob names.

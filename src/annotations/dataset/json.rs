@@ -1,7 +1,7 @@
 //! The formats whose rows are JSON: linelens's own two, PrimeVul, SVEN, Devign and CodeXGLUE, DiverseVul.
 
 use super::rows::{Input, JsonRows, NumberedRow};
-use super::{Format, identifiers, sample};
+use super::{Format, identifiers, sample, strict};
 use crate::annotations::native;
 use crate::annotations::problem::{RowError, RowProblem};
 use crate::annotations::{FunctionLines, Label, Pair, Provenance, Record, Role, Sample, diff, uri};
@@ -17,6 +17,8 @@ pub(super) struct JsonSamples {
     ready: VecDeque<Result<Sample, RowError>>,
     /// PrimeVul's paired files: the order of labels in a pair, and the first half of the next one.
     pairs: Option<Pairing>,
+    /// The rows below a native header of another version are not for this one to read.
+    other_version: Option<String>,
 }
 
 struct Pairing {
@@ -30,13 +32,20 @@ impl JsonSamples {
             .then(|| order_of_pairs(input.head()))
             .flatten()
             .map(|first_target| Pairing { first_target, half: None });
-        Ok(JsonSamples { rows: JsonRows::new(input)?, name, format, ready: VecDeque::new(), pairs })
+        Ok(JsonSamples {
+            rows: JsonRows::new(input)?,
+            name,
+            format,
+            ready: VecDeque::new(),
+            pairs,
+            other_version: None,
+        })
     }
 
     fn read(&mut self, (row, bytes): NumberedRow) {
         let name = self.name.as_str();
         let parsed = bytes.and_then(|bytes| match self.format {
-            Format::Native => native_row(row, name, &bytes),
+            Format::Native => native_row(row, name, &bytes, &mut self.other_version),
             Format::Functions => functions(row, name, &object(&bytes)?).map(|sample| vec![sample]),
             Format::Sven => sven(row, name, &object(&bytes)?),
             Format::PrimeVul => primevul(row, name, &object(&bytes)?).map(|sample| vec![sample]),
@@ -172,9 +181,21 @@ pub(super) fn paired(
     Ok([vulnerable, fixed])
 }
 
-fn native_row(row: usize, name: &str, bytes: &[u8]) -> Result<Vec<Sample>, RowProblem> {
+fn native_row(
+    row: usize,
+    name: &str,
+    bytes: &[u8],
+    other_version: &mut Option<String>,
+) -> Result<Vec<Sample>, RowProblem> {
     let text = std::str::from_utf8(bytes).map_err(|_| RowProblem::NotUtf8)?;
-    match native::parse(text)? {
+    let parsed = native::parse(text);
+    match (&parsed, &other_version) {
+        (Ok(native::Row::Header), _) => *other_version = None,
+        (Err(RowProblem::Version(version)), _) => *other_version = Some(version.clone()),
+        (_, Some(version)) => return Err(RowProblem::Version(version.clone())),
+        _ => {}
+    }
+    match parsed? {
         native::Row::Header => Ok(Vec::new()),
         native::Row::Record(record) => {
             let origin = record.dataset.clone();
@@ -342,10 +363,9 @@ fn line_of(lines: &FunctionLines<'_>, number: i64, first: i64) -> Result<usize, 
 
 fn object(bytes: &[u8]) -> Result<Map<String, Value>, RowProblem> {
     let text = std::str::from_utf8(bytes).map_err(|_| RowProblem::NotUtf8)?;
-    match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(RowProblem::NotAnObject),
-        Err(error) => Err(RowProblem::NotJson(native::message(&error))),
+    match strict::parse(text)? {
+        Value::Object(object) => Ok(object),
+        _ => Err(RowProblem::NotAnObject),
     }
 }
 
@@ -364,10 +384,9 @@ fn target(fields: &Map<String, Value>, field: &'static str) -> Result<bool, RowP
         None | Some(Value::Null) => return Err(RowProblem::Missing(field)),
         Some(value) => value,
     };
-    match (value.as_bool(), value.as_f64()) {
-        (Some(label), _) => Ok(label),
-        (_, Some(0.0)) => Ok(false),
-        (_, Some(1.0)) => Ok(true),
+    match value.as_f64() {
+        Some(0.0) => Ok(false),
+        Some(1.0) => Ok(true),
         _ => Err(RowProblem::NotALabel { field, found: shortened(&value.to_string()) }),
     }
 }

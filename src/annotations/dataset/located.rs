@@ -2,9 +2,10 @@
 
 use super::Rows;
 use crate::annotations::problem::{RowError, RowProblem};
-use crate::annotations::{FunctionLines, LabelledLine, Record, Sample, uri};
+use crate::annotations::{FunctionLines, Label, LabelledLine, LineLabel, Record, Sample, uri};
 use crate::syntax::{Function, Language, SyntaxTree};
 use crate::text::LineIndex;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Source files above this are not read.
@@ -78,6 +79,53 @@ impl Iterator for Located {
         };
         let row = sample.row;
         Some(self.locate(sample).map_err(|reason| RowError { row, reason }))
+    }
+}
+
+/// The results of a log that lie in one function as one sample, in the order of the first of each: an annotator (or run)
+/// says what it says of a function once. Held in memory, since results of one function may stand anywhere.
+pub(super) fn joined(rows: impl Iterator<Item = Result<Sample, RowError>>) -> Vec<Result<Sample, RowError>> {
+    type Key = (Option<String>, Option<(usize, usize)>, Option<String>, Option<String>);
+    let mut known: HashMap<Key, usize> = HashMap::new();
+    let mut found: Vec<Result<Sample, RowError>> = Vec::new();
+    for row in rows {
+        if let Ok(sample) = &row {
+            let record = &sample.record;
+            let log = record.dataset.as_ref().map(|dataset| dataset.name.clone());
+            let key = (record.file.clone(), record.range, record.annotator.clone(), log);
+            let at = *known.entry(key).or_insert(found.len());
+            if let Some(Ok(first)) = found.get_mut(at) {
+                join(&mut first.record, record);
+                continue;
+            }
+        }
+        found.push(row);
+    }
+    found
+}
+
+/// What is a flaw to one of them is one.
+fn join(record: &mut Record, other: &Record) {
+    for line in &other.lines {
+        match record.lines.iter_mut().find(|known| known.line == line.line) {
+            Some(known) if line.label == LineLabel::Flaw => known.label = LineLabel::Flaw,
+            Some(_) => {}
+            None => record.lines.push(line.clone()),
+        }
+    }
+    record.lines.sort_by_key(|line| line.line);
+    if other.label == Label::Vulnerable {
+        record.label = Label::Vulnerable;
+    }
+    for (names, others) in [(&mut record.cwe, &other.cwe), (&mut record.cve, &other.cve)] {
+        for name in others {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+    }
+    if record.note.is_none() {
+        record.note.clone_from(&other.note);
     }
 }
 

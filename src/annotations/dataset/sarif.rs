@@ -3,9 +3,11 @@
 
 use super::rows::Input;
 use super::{identifiers, sample};
+use crate::annotations::native::is_rfc3339;
 use crate::annotations::problem::{RowError, RowProblem};
 use crate::annotations::{Label, LabelledLine, LineLabel, Provenance, Record, Sample, uri};
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -38,7 +40,7 @@ struct AnyResult(Result<SarifResult, String>);
 
 impl<'de> Deserialize<'de> for AnyResult {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
+        let value = Value::deserialize(deserializer)?;
         Ok(AnyResult(SarifResult::deserialize(value).map_err(|error| error.to_string())))
     }
 }
@@ -66,6 +68,27 @@ struct SarifResult {
     locations: Vec<Location>,
     #[serde(default)]
     taxa: Vec<Taxon>,
+    #[serde(default)]
+    properties: Option<Properties>,
+}
+
+/// What `annotations export` says in a result's property bag; others may say something else by these names.
+#[derive(Default, Deserialize)]
+struct Properties {
+    annotator: Option<Value>,
+    cve: Option<Value>,
+    cwe: Option<Value>,
+    time: Option<Value>,
+}
+
+impl Properties {
+    fn text(value: &Option<Value>) -> Option<&str> {
+        value.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+
+    fn texts(value: &Option<Value>) -> impl Iterator<Item = &str> {
+        value.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str)
+    }
 }
 
 #[derive(Deserialize)]
@@ -126,14 +149,16 @@ pub(super) fn read(
     }
     let mut rows = Vec::new();
     let mut row = 0;
-    for run in log.runs {
+    for (number, run) in log.runs.into_iter().enumerate() {
+        // Each run speaks for a tool of its own.
+        let name = if number == 0 { name.to_string() } else { format!("{name}#{}", number + 1) };
         let files = Files { artifacts: run.artifacts, bases: run.original_uri_base_ids };
         for result in run.results.unwrap_or_default() {
             row += 1;
             match records(result, &files) {
                 Ok(records) => {
                     rows.extend(
-                        records.into_iter().map(|record| Ok(sample(row, name, String::new(), record))),
+                        records.into_iter().map(|record| Ok(sample(row, &name, String::new(), record))),
                     );
                 }
                 Err(reason) => rows.push(Err(RowError { row, reason })),
@@ -155,9 +180,19 @@ fn records(result: AnyResult, files: &Files) -> Result<Vec<Record>, RowProblem> 
     }
     let rule = result.rule_id.as_deref();
     let taxa = result.taxa.iter().filter_map(|taxon| taxon.id.as_deref());
+    let properties = result.properties.unwrap_or_default();
     let cwe = identifiers(
-        rule.into_iter().chain(taxa).flat_map(cwe_numbers).collect::<Vec<_>>().iter().map(String::as_str),
+        rule.into_iter()
+            .chain(taxa)
+            .chain(Properties::texts(&properties.cwe))
+            .flat_map(cwe_numbers)
+            .collect::<Vec<_>>()
+            .iter()
+            .map(String::as_str),
     );
+    let cve = identifiers(Properties::texts(&properties.cve));
+    let annotator = Properties::text(&properties.annotator);
+    let time = Properties::text(&properties.time).filter(|time| is_rfc3339(time));
     let note = result.message.and_then(|message| message.text).filter(|text| !text.is_empty());
     let line_label = if kind == "fail" { LineLabel::Flaw } else { LineLabel::Unsure };
     let label = if kind == "fail" { Label::Vulnerable } else { Label::Unsure };
@@ -177,6 +212,9 @@ fn records(result: AnyResult, files: &Files) -> Result<Vec<Record>, RowProblem> 
                 range: Some(range),
                 lines,
                 cwe: cwe.clone(),
+                cve: cve.clone(),
+                annotator: annotator.map(str::to_string),
+                time: time.map(str::to_string),
                 source: Some(Provenance::Imported),
                 note: note.clone(),
                 ..Record::new(label)

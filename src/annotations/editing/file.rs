@@ -1,6 +1,7 @@
 //! The annotation file as bytes: found inside the workspace, cut into rows, replaced as a whole.
 
 use crate::annotations::atomic::AtomicFile;
+use crate::annotations::dataset::MOST_ROW_BYTES;
 use crate::annotations::{native, store::NATIVE_FILE};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -43,19 +44,24 @@ pub(super) fn locate(workspace: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Keeps other linelens processes from writing at the same time, where the system can do that; released on drop.
-pub(super) fn lock(path: &Path) -> Option<File> {
+/// Keeps other linelens processes from writing at the same time; released on drop. `None` where the system cannot lock a
+/// folder at all, an error where another program holds the lock for too long.
+pub(super) fn lock(path: &Path) -> Result<Option<File>, Busy> {
     const TRIES: usize = 50;
-    let folder = File::open(path.parent()?).ok()?;
+    let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) else { return Ok(None) };
     for _ in 0..TRIES {
         match folder.try_lock() {
-            Ok(()) => return Some(folder),
+            Ok(()) => return Ok(Some(folder)),
             Err(fs::TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(20)),
-            Err(fs::TryLockError::Error(_)) => return None,
+            Err(fs::TryLockError::Error(_)) => return Ok(None),
         }
     }
-    None
+    Err(Busy)
 }
+
+/// Another program holds the lock.
+#[derive(Debug)]
+pub(super) struct Busy;
 
 /// Empty where there is no file yet.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
@@ -66,7 +72,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
         }
         _ => {}
     }
-    fs::read(path).map_err(|error| format!("cannot be read: {error}"))
+    let bytes = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        return Err("is gzip-compressed, which is read but not edited; unpack it first".to_string());
+    }
+    Ok(bytes)
 }
 
 /// Puts `new` in the place of `old`; `false` if the file does not hold `old` any more.
@@ -95,9 +105,9 @@ impl<'a> Rows<'a> {
         Rows { bytes, rows: bytes.split_inclusive(|byte| *byte == b'\n').collect() }
     }
 
-    /// The rows that are UTF-8, with their index.
+    /// The rows that are UTF-8 and not too long to be read back, with their index.
     pub(super) fn texts(&self) -> impl Iterator<Item = (usize, &'a str)> {
-        let rows = self.rows.iter().enumerate();
+        let rows = self.rows.iter().enumerate().filter(|(_, row)| row.len() <= MOST_ROW_BYTES);
         rows.filter_map(|(index, row)| Some((index, without_mark(std::str::from_utf8(row).ok()?).trim())))
     }
 

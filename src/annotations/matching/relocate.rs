@@ -54,7 +54,8 @@ enum Known {
     ByText,
 }
 
-/// In the record's own text, lines are where it says; a line without text is known by its number in the file alone.
+/// In the record's own text, lines are where it says; in a record that never knew a text, where the file has the line's
+/// text at its number. A line without text is known by its number in the file alone.
 fn known_place(
     record: &Record,
     line: &LabelledLine,
@@ -62,12 +63,12 @@ fn known_place(
     function: &FunctionLines<'_>,
     how: Match,
 ) -> Known {
+    let in_function = match (how, record.range) {
+        (Match::Text, _) => Some(line.line),
+        (_, Some((start, _))) => (start + line.line).checked_sub(place.first_line),
+        _ => None,
+    };
     if line.text.is_empty() {
-        let in_function = match (how, record.range) {
-            (Match::Text, _) => Some(line.line),
-            (_, Some((start, _))) => (start + line.line).checked_sub(place.first_line),
-            _ => None,
-        };
         return match in_function {
             Some(at) if at < function.count() => Known::At(at),
             _ => Known::Nowhere,
@@ -75,6 +76,14 @@ fn known_place(
     }
     if how == Match::Text && line.line < function.count() && function.line(line.line) == line.text {
         return Known::At(line.line);
+    }
+    if record.body_sha256.is_none()
+        && let Some(at) = in_function
+        && at < function.count()
+        && !function.is_blank(at)
+        && key(function.line(at)) == key(&line.text)
+    {
+        return Known::At(at);
     }
     Known::ByText
 }
