@@ -194,7 +194,7 @@ fn write(path: &Path, format: Format, rows: usize) -> Kinds {
                        "line_changes": {"deleted": [{"line_no": 3, "char_start": code.find(line).unwrap(), "line": line}]}})
             }
             Format::Devign => {
-                json!({"project": "p", "commit_id": "c", "target": is_vulnerable, "func": code, "idx": number})
+                json!({"project": "p", "commit_id": "c", "target": u8::from(is_vulnerable), "func": code, "idx": number})
             }
             Format::DiverseVul => {
                 json!({"func": code, "target": u8::from(is_vulnerable), "cwe": [], "project": "p",

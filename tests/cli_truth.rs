@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // Helpers of tests are tests.
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -155,7 +156,13 @@ fn a_function_beside_its_version_in_git() {
 
 #[test]
 fn a_flaw_that_the_fix_changed_is_marked_as_such() {
-    let folder = workspace(&[row("bob")]);
+    let body = SOURCE.trim_start_matches("#include <string.h>\n\n").trim_end();
+    let hash: String = Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut row = row("bob");
+    row["body_sha256"] = json!(hash);
+    row["lines"][0]["before"] = json!("{");
+    row["lines"][0]["after"] = json!("\treturn 0;");
+    let folder = workspace(&[row]);
     let path = folder.path();
     git(path, &["init", "-q"]);
     git(path, &["add", "a.c"]);

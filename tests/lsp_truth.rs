@@ -208,12 +208,11 @@ fn several_annotators_and_a_policy() {
 }
 
 #[test]
-fn hovers_name_what_was_counted_and_who_says_nothing() {
+fn hovers_name_who_says_nothing() {
     let workspace = Workspace::new();
     workspace.annotate(&[copy_row("ann", "vulnerable", &[2]), copy_row("bob", "vulnerable", &[2])]);
     let uri = workspace.uri("unit.c");
     for (key, value, says) in [
-        ("granularity", "statement", "DA counts statements"),
         ("annotationPolicy", "annotator:zed", "ground truth: zed has labelled nothing here (annotator:zed)"),
         ("annotationPolicy", "annotator:zed", "DA is undefined: zed has labelled nothing here"),
         ("annotationPolicy", "annotator:bob", "ground truth: vulnerable by bob, line 4"),

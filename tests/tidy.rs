@@ -68,7 +68,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tokio", &["lsp", "cli"]),
     ("clap", &["cli"]),
     ("serde", &["detector", "annotations", "config", "cli", "lsp"]),
-    ("std::fs", &["detector", "annotations", "config", "doctor", "cli", "lsp"]),
+    ("std::fs", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp"]),
     ("std::env", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp", "main.rs"]),
     ("std::process", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp", "main.rs"]),
     // No network, ever.
