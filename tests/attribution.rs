@@ -12,6 +12,7 @@ use linelens::detector::attribution::{Attribution, Derivation};
 use linelens::detector::session::ProviderChoice;
 use linelens::detector::session::{Runtime, SessionOptions};
 use linelens::detector::{Cancellation, Detector, Row, locate};
+use linelens::evaluation::whole;
 use linelens::explain::Method;
 use linelens::graph::attention::word_embedding;
 use linelens::graph::attribution::Target;
@@ -19,7 +20,6 @@ use linelens::graph::backward::Rules;
 use linelens::graph::onnx::ModelProto;
 use linelens::graph::onnx::tensor_proto::DataType;
 use linelens::graph::{Graph, Weights, int_attribute, value_info};
-use linelens::syntax::{Function, FunctionKind};
 use linelens::text::{ByteSpan, LineIndex};
 use linelens::tokens::{LongPolicy, Normalize, Token};
 use prost::Message;
@@ -307,16 +307,6 @@ impl Bench {
     ) -> Result<Finding, AnalysisError> {
         let function = whole(text);
         self.analyzer.analyze(text, &LineIndex::new(text), &function, options, cancel, &mut |_, _| {})
-    }
-}
-
-fn whole(text: &str) -> Function {
-    Function {
-        name: String::new(),
-        kind: FunctionKind::Function,
-        span: ByteSpan::new(0, text.len()),
-        name_span: ByteSpan::new(0, 0),
-        parse_errors: false,
     }
 }
 

@@ -12,11 +12,11 @@ use linelens::config::{Config, Machine};
 use linelens::detector::session::{ProviderChoice, Runtime, RuntimeError, SessionOptions};
 use linelens::detector::{Cancellation, locate};
 use linelens::doctor::{self, Report};
+use linelens::evaluation::whole;
 use linelens::explain::{Method, Steps};
 use linelens::graph::onnx::tensor_proto::DataType;
 use linelens::graph::{Graph, Weights, int_attribute};
-use linelens::syntax::{Function, FunctionKind};
-use linelens::text::{ByteSpan, LineIndex};
+use linelens::text::LineIndex;
 use std::path::{Path, PathBuf};
 use support::golden;
 use support::model::{ModelOptions, Shape, write_model_dir};
@@ -217,16 +217,6 @@ fn attnlrp_can_be_switched_off() {
         )
         .unwrap_err();
     says(&error.to_string(), &["attnlrp is not available", reason]);
-}
-
-fn whole(text: &str) -> Function {
-    Function {
-        name: String::new(),
-        kind: FunctionKind::Function,
-        span: ByteSpan::new(0, text.len()),
-        name_span: ByteSpan::new(0, 0),
-        parse_errors: false,
-    }
 }
 
 #[test]

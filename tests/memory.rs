@@ -11,9 +11,9 @@ mod support {
 use linelens::analysis::{Analyzer, Options};
 use linelens::detector::session::{ProviderChoice, Runtime, SessionOptions};
 use linelens::detector::{Cancellation, Detector, locate};
+use linelens::evaluation::whole;
 use linelens::explain::Steps;
-use linelens::syntax::{Function, FunctionKind};
-use linelens::text::{ByteSpan, LineIndex};
+use linelens::text::LineIndex;
 use std::path::Path;
 use std::process::Command;
 use support::model::{ModelOptions, write_model_dir};
@@ -68,13 +68,7 @@ fn measured_by_another_test() {
     let mut analyzer = Analyzer::new(detector);
     // 126 tokens of a byte each, so 128 with the special ones.
     let source = format!("{}\n", "a = b;\n".repeat(18)).chars().take(126).collect::<String>();
-    let whole = Function {
-        name: String::new(),
-        kind: FunctionKind::Function,
-        span: ByteSpan::new(0, source.len()),
-        name_span: ByteSpan::new(0, 0),
-        parse_errors: false,
-    };
+    let whole = whole(&source);
     for round in ["", AGAIN] {
         for method in METHODS {
             if method == "attnlrp" && !cfg!(feature = "attnlrp") {

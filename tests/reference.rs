@@ -10,9 +10,9 @@ mod support {
 use linelens::analysis::{Analyzer, Finding, Options, Profile};
 use linelens::detector::session::{ProviderChoice, Runtime, SessionOptions};
 use linelens::detector::{Cancellation, Detector, locate};
+use linelens::evaluation::whole;
 use linelens::explain::{self, Manner, Method, Steps, Subject};
 use linelens::lines::reference::{Unit, by_line, truth, units};
-use linelens::syntax::{Function, FunctionKind};
 use linelens::text::{ByteSpan, LineIndex};
 use linelens::tokens::{Encoding, Normalize, Token, Window};
 use serde_json::Value;
@@ -180,16 +180,6 @@ fn attnlrp_is_divided_by_its_largest_magnitude_and_knows_the_head() {
             expected.iter_mut().for_each(|value| *value /= largest);
             near(&found, &expected[1..ids.len() - 1], 2e-5, &format!("{subject}, {}", case["name"]));
         }
-    }
-}
-
-fn whole(text: &str) -> Function {
-    Function {
-        name: String::new(),
-        kind: FunctionKind::Function,
-        span: ByteSpan::new(0, text.len()),
-        name_span: ByteSpan::new(0, 0),
-        parse_errors: false,
     }
 }
 
