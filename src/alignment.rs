@@ -133,29 +133,26 @@ fn align_scored(units: &[Unit], outside: usize, has_lines: bool, verdicts: Verdi
         wanted.map(|(_, score)| score).sum::<f64>() + 0.0
     };
     let (on_truth, on_clean) = (on(true), on(false));
-    let undefined = if !verdicts.labelled_vulnerable {
-        Some(Undefined::NotVulnerable)
-    } else if !has_lines {
-        Some(Undefined::NoLines)
-    } else {
-        None
+    let undefined = |reason| Alignment {
+        da: Err(reason),
+        would_be: None,
+        null_all_lines: None,
+        null_permutation: None,
+        intersection: 0.0,
+        union: 0.0,
+        ifa,
+        top_k,
+        scored: units.len(),
+        relevance: on_truth + on_clean,
+        relevance_on_truth: on_truth,
+        truth,
+        outside_window: outside,
     };
-    if let Some(reason) = undefined {
-        return Alignment {
-            da: Err(reason),
-            would_be: None,
-            null_all_lines: None,
-            null_permutation: None,
-            intersection: 0.0,
-            union: 0.0,
-            ifa,
-            top_k,
-            scored: units.len(),
-            relevance: on_truth + on_clean,
-            relevance_on_truth: on_truth,
-            truth,
-            outside_window: outside,
-        };
+    if !verdicts.labelled_vulnerable {
+        return undefined(Undefined::NotVulnerable);
+    }
+    if !has_lines {
+        return undefined(Undefined::NoLines);
     }
     // On a true line min is μ and max is 1; on a clean one min is 0 and max is μ.
     let (intersection, union) = (on_truth, truth as f64 + on_clean);
@@ -169,13 +166,7 @@ fn align_scored(units: &[Unit], outside: usize, has_lines: bool, verdicts: Verdi
         null_permutation: Some(permutation::mean_alignment(&scores, seen, outside)),
         intersection: if flagged { intersection } else { 0.0 },
         union: if flagged { union } else { truth as f64 },
-        ifa,
-        top_k,
-        scored: units.len(),
-        relevance: on_truth + on_clean,
-        relevance_on_truth: on_truth,
-        truth,
-        outside_window: outside,
+        ..undefined(Undefined::NoLines)
     }
 }
 
