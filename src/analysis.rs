@@ -311,6 +311,11 @@ impl Analyzer {
         self.detector.info()
     }
 
+    /// Gives memory back that the next run would otherwise use again: for a pause.
+    pub fn rest(&self) {
+        self.detector.give_memory_back();
+    }
+
     /// Which methods work for this model.
     pub fn methods(&mut self) -> &Methods {
         let Analyzer { methods, detector, .. } = self;

@@ -410,6 +410,13 @@ impl Detector {
         self.differentiable()
     }
 
+    /// Gives the memory of intermediate results back to the system, of every detector of this process.
+    pub fn give_memory_back(&self) {
+        if let Err(error) = self.recipe.source.runtime.give_memory_back() {
+            tracing::warn!(target: "linelens::ort", "memory could not be given back: {error}");
+        }
+    }
+
     fn run(&mut self, rows: &[Row], cancel: &Cancellation) -> Result<Vec<Output>, DetectError> {
         let inputs = self.recipe.inputs.clone();
         Ok(self.session()?.run(&feeds_of(&inputs, rows), cancel)?)

@@ -126,6 +126,26 @@ fn an_edit_of_the_function_modifies_the_content_and_one_elsewhere_moves_the_answ
 }
 
 #[test]
+fn an_engine_without_work_rests_once() {
+    let (mut client, knobs) = start();
+    client.ignore("textDocument/publishDiagnostics");
+    client.ignore("linelens/relevance");
+    knobs.delay(60);
+    let functions: String = (0..8).map(|i| format!("int f{i}(void) {{\n  return {i};\n}}\n")).collect();
+    client.open(URI, &functions);
+    client.settle();
+    assert_eq!(knobs.runs().len(), 8);
+    assert_eq!(knobs.rests.load(Ordering::SeqCst), 0, "not while there is work");
+    client.listen(Duration::from_millis(1200));
+    assert_eq!(knobs.rests.load(Ordering::SeqCst), 1, "and not again without work between");
+    let id = client.request("linelens/explain", at(URI, 3, 3));
+    client.answer(id).unwrap();
+    client.listen(Duration::from_millis(1200));
+    assert_eq!(knobs.rests.load(Ordering::SeqCst), 2);
+    client.finish();
+}
+
+#[test]
 fn requests_come_before_background_work_and_the_newest_first() {
     let (mut client, knobs) = start();
     client.ignore("textDocument/publishDiagnostics");

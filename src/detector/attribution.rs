@@ -5,8 +5,7 @@ use super::directory::Config;
 use super::folder::Folder;
 use super::inputs::{Input, Row, choose_output, feeds_of, ids_input, inputs};
 use super::session::{
-    Element, Feed, Memory, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions,
-    SharedWeights,
+    Element, Feed, Output, Preparation, Provider, RunError, Runtime, Session, SessionOptions, SharedWeights,
 };
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
@@ -181,7 +180,6 @@ pub struct Attribution {
     structure: Structure,
     target: Target,
     sessions: HashMap<Derivation, Session>,
-    keeps_memory: bool,
 }
 
 impl Attribution {
@@ -204,7 +202,6 @@ impl Attribution {
             structure,
             target: recipe.target.clone(),
             sessions: HashMap::new(),
-            keeps_memory: false,
         })
     }
 
@@ -281,7 +278,6 @@ impl Attribution {
         cancel: &Cancellation,
     ) -> Result<Vec<Relevance>, AttributionError> {
         let feeds = feeds_of(&self.inputs, rows).into_iter().map(Owned::from).collect();
-        self.keeps_memory = false;
         let outputs = self.run(Derivation::GradientTimesInput(rules), feeds, cancel)?;
         let [probability, margin, relevance] = named(&outputs, [0, 1, 2])?;
         let tokens = rows.first().map_or(0, |row| row.ids.len());
@@ -295,11 +291,6 @@ impl Attribution {
                 })
             })
             .collect()
-    }
-
-    /// Whether sessions keep the memory of intermediate results for the next run, which then need not ask for it again.
-    pub fn keep_memory(&mut self, keep: bool) {
-        self.keeps_memory = keep;
     }
 
     /// One evaluation of the integrand of integrated gradients per place `alpha` on the path: the probability there, and
@@ -362,7 +353,6 @@ impl Attribution {
         let Some(session) = self.sessions.get_mut(&derivation) else {
             return Err(AttributionError::Run("no session".to_string()));
         };
-        session.set_memory(if self.keeps_memory { Memory::Kept } else { Memory::BackAfterEachRun });
         // Pruning leaves out inputs that the derived graph does not read.
         let wanted: Vec<String> = session.inputs().iter().map(|port| port.name.clone()).collect();
         let feeds: Vec<Feed<'_>> =

@@ -1,5 +1,7 @@
 //! ONNX Runtime sessions. The only user of `ort`.
 
+mod arena;
+
 use super::cancel::Cancellation;
 use super::locate::Located;
 use crate::graph::onnx::tensor_proto::DataType;
@@ -137,6 +139,8 @@ impl Runtime {
             .build()
             .map_err(|error| RuntimeError::Start { path: path.clone(), reason: error.to_string() })?;
         environment.set_log_level(ort::logging::LogLevel::Error);
+        arena::register(&environment)
+            .map_err(|error| RuntimeError::Start { path: path.clone(), reason: error.to_string() })?;
         let version = version_of(&path);
         let runtime = Runtime { environment, library: path, version };
         loaded.runtime = Some(runtime.clone());
@@ -158,6 +162,11 @@ impl Runtime {
             Provider::Cpu => Ok(()),
             Provider::Cuda => self.register_cuda(&mut builder, options),
         }
+    }
+
+    /// Gives the memory of intermediate results that no run uses back to the system; the next run asks for it again.
+    pub fn give_memory_back(&self) -> Result<(), RunError> {
+        arena::give_back(&self.environment)
     }
 
     fn register_cuda(&self, builder: &mut SessionBuilder, options: &SessionOptions) -> Result<(), String> {
@@ -265,9 +274,6 @@ pub struct Session {
     session: ort::session::Session,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    provider: Provider,
-    /// Gives the memory of intermediate results back after each run, not only after big ones.
-    memory: Memory,
 }
 
 impl Session {
@@ -326,12 +332,7 @@ impl Session {
         let inputs = session.inputs().iter().map(|i| port(i.name(), i.dtype())).collect();
         let outputs = session.outputs().iter().map(|o| port(o.name(), o.dtype())).collect();
         trim();
-        Ok(Session { session, inputs, outputs, provider, memory: Memory::BackAfterBigRuns })
-    }
-
-    /// When the memory of intermediate results is given back; at first after big runs.
-    pub fn set_memory(&mut self, memory: Memory) {
-        self.memory = memory;
+        Ok(Session { session, inputs, outputs })
     }
 
     pub fn inputs(&self) -> &[Port] {
@@ -363,16 +364,7 @@ impl Session {
         cancel: &Cancellation,
         read: impl Fn(&str, &ort::value::ValueRef<'_>) -> Result<T, RunError>,
     ) -> Result<Vec<T>, RunError> {
-        let mut options = RunOptions::new().map_err(failed)?;
-        let gives_back = match self.memory {
-            Memory::BackAfterBigRuns => feeds.iter().any(|feed| feed.values.len() > BIG_RUN),
-            Memory::BackAfterEachRun => true,
-            Memory::Kept => false,
-        };
-        if self.provider == Provider::Cpu && gives_back {
-            options.set("memory.enable_memory_arena_shrinkage", "cpu:0").map_err(failed)?;
-        }
-        let options = Arc::new(options);
+        let options = Arc::new(RunOptions::new().map_err(failed)?);
         let inputs = feeds
             .iter()
             .map(|feed| Ok((Cow::Borrowed(feed.name), input_value(feed)?)))
@@ -393,20 +385,6 @@ impl Session {
         result.map_err(failed)?.iter().map(|(name, value)| read(name, &value)).collect()
     }
 }
-
-/// When a session gives the memory of intermediate results back, which costs the next run the time to ask for it again.
-/// No effect on CUDA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    BackAfterBigRuns,
-    /// For a session that needs much of it and is not the only one.
-    BackAfterEachRun,
-    /// Another run is about to follow.
-    Kept,
-}
-
-/// A run over more elements of an input than this is big.
-const BIG_RUN: usize = 256;
 
 /// Lets glibc give big blocks, such as weights and intermediate results, back to the system as soon as they are free.
 /// Otherwise it comes to keep blocks of up to 32 MiB, once it has seen some of that size.
@@ -487,6 +465,9 @@ fn builder(
         .with_inter_op_spinning(false)?
         // One pattern is kept per input length, and every function has its own length.
         .with_memory_pattern(false)?
+        .with_env_allocators()?
+        // Weights would keep the arena from giving memory back.
+        .with_device_allocated_initializers()?
         .with_log_level(ort::logging::LogLevel::Error)?
         // Quantised weights are no licence to quantise what they are multiplied with.
         .with_config_entry("session.qdq_matmulnbits_accuracy_level", "1")?

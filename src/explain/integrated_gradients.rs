@@ -41,8 +41,7 @@ pub(super) fn relevance(
         let baseline = baseline(window, special, max_tokens)?;
         let row = Row::unpadded(&window.ids);
         let mut path = Path {
-            evaluate: &mut |alphas: &[f64], more: bool| {
-                attribution.keep_memory(more);
+            evaluate: &mut |alphas: &[f64]| {
                 let found = attribution.integrand(&row, &baseline, alphas, cancel)?;
                 Ok(found.into_iter().map(|at| Point { f: at.probability, integrand: at.values }).collect())
             },
@@ -115,8 +114,8 @@ impl Integral {
     }
 }
 
-/// Evaluates several places of the path, in one run, and is told whether more are about to follow.
-type Evaluate<'a> = &'a mut dyn FnMut(&[f64], bool) -> Result<Vec<Point>, AttributionError>;
+/// Evaluates several places of the path, in one run.
+type Evaluate<'a> = &'a mut dyn FnMut(&[f64]) -> Result<Vec<Point>, AttributionError>;
 
 struct Path<'a> {
     evaluate: Evaluate<'a>,
@@ -152,10 +151,9 @@ impl Panel {
 impl Path<'_> {
     fn at(&mut self, alphas: &[f64]) -> Result<Vec<Point>, AttributionError> {
         let mut points = Vec::with_capacity(alphas.len());
-        for (number, run) in alphas.chunks(self.rows).enumerate() {
+        for run in alphas.chunks(self.rows) {
             (self.progress)(self.evaluations);
-            let more = (number + 1) * self.rows < alphas.len();
-            points.extend((self.evaluate)(run, more)?);
+            points.extend((self.evaluate)(run)?);
             self.evaluations += run.len();
         }
         Ok(points)
@@ -271,7 +269,7 @@ mod tests {
 
     /// Integrates f along the path for a model with a single token.
     fn integrate(steps: Steps, f: impl Fn(f64) -> f64, slope: impl Fn(f64) -> f64) -> (Integral, usize) {
-        let mut evaluate = |alphas: &[f64], _| {
+        let mut evaluate = |alphas: &[f64]| {
             Ok(alphas.iter().map(|alpha| Point { f: f(*alpha), integrand: vec![slope(*alpha)] }).collect())
         };
         let mut path = Path { evaluate: &mut evaluate, rows: 16, evaluations: 0, progress: &mut |_| {} };

@@ -34,6 +34,11 @@ pub trait Engine {
         cancel: &Cancellation,
         progress: Progress<'_>,
     ) -> Result<Finding, AnalysisError>;
+    /// Lets go of what only the next analysis would use: there has been none for [`Engine::rests_after`].
+    fn rest(&mut self);
+    fn rests_after(&self) -> Duration {
+        Duration::from_secs(10)
+    }
 }
 
 impl Engine for Analyzer {
@@ -60,6 +65,10 @@ impl Engine for Analyzer {
     ) -> Result<Finding, AnalysisError> {
         Analyzer::analyze(self, document, lines, function, options, cancel, progress)
     }
+
+    fn rest(&mut self) {
+        Analyzer::rest(self);
+    }
 }
 
 /// Loads a model, or says for the user why that does not work. Called in the worker's thread, again for each reload.
@@ -80,8 +89,15 @@ const PUBLISH_SHARE: u32 = 20;
 pub(crate) fn spawn(shared: Arc<Shared>, start: StartEngine) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("linelens-worker".to_string()).spawn(move || {
         let ended = Arc::clone(&shared);
-        let worker =
-            Worker { shared, start, engine: None, probes: Vec::new(), batch: None, publish_at: None };
+        let worker = Worker {
+            shared,
+            start,
+            engine: None,
+            probes: Vec::new(),
+            batch: None,
+            publish_at: None,
+            rest_at: None,
+        };
         if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
             tracing::error!("the worker ended by a panic");
             ended.set_engine(EngineState::Failed("an internal error; the log says more".into()));
@@ -99,6 +115,8 @@ struct Worker {
     batch: Option<Batch>,
     /// When findings of the background work are shown next.
     publish_at: Option<Instant>,
+    /// When the engine rests, unless there is work before.
+    rest_at: Option<Instant>,
 }
 
 /// Background work without a pause, shown as one progress.
@@ -151,6 +169,7 @@ impl Worker {
             Next::Explain(job) => self.explain(job),
             Next::Background(job) => self.background(job),
         }
+        self.rest_at = self.engine.as_ref().map(|engine| Instant::now() + engine.rests_after());
         true
     }
 
@@ -195,7 +214,13 @@ impl Worker {
                 self.shared.queue.settle();
             }
             self.shared.send_status(plan.deadline.is_none());
-            self.shared.queue.wait(plan.deadline);
+            if self.rest_at.is_some_and(|at| at <= Instant::now()) {
+                self.rest_at = None;
+                if let Some(engine) = &mut self.engine {
+                    engine.rest();
+                }
+            }
+            self.shared.queue.wait(plan.deadline.into_iter().chain(self.rest_at).min());
         }
     }
 

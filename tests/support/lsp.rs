@@ -33,6 +33,8 @@ pub struct Knobs {
     pub runs: Arc<Mutex<Vec<String>>>,
     pub cancelled: Arc<AtomicUsize>,
     pub starts: Arc<AtomicUsize>,
+    /// How often the engine was told that there is nothing to do.
+    pub rests: Arc<AtomicUsize>,
     /// Starting fails this many times.
     pub failures: Arc<AtomicUsize>,
 }
@@ -91,6 +93,14 @@ pub struct FakeEngine {
 impl Engine for FakeEngine {
     fn info(&self) -> &DetectorInfo {
         &self.info
+    }
+
+    fn rest(&mut self) {
+        self.knobs.rests.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn rests_after(&self) -> Duration {
+        Duration::from_millis(300)
     }
 
     fn methods(&mut self) -> Vec<Method> {
