@@ -42,6 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evaluation",
         &["text", "syntax", "tokens", "detector", "explain", "lines", "annotations", "alignment", "analysis"],
     ),
+    ("shape", &["alignment", "analysis"]),
     ("config", &["tokens", "detector", "explain", "annotations", "analysis"]),
     ("doctor", &["escape", "tokens", "detector", "explain", "config"]),
     ("revision", &[]),
@@ -67,7 +68,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("dashmap", &["lsp"]),
     ("tokio", &["lsp", "cli"]),
     ("clap", &["cli"]),
-    ("serde", &["detector", "annotations", "config", "cli", "lsp"]),
+    ("serde", &["detector", "annotations", "shape", "config", "cli", "lsp"]),
     ("std::fs", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp"]),
     ("std::env", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp", "main.rs"]),
     ("std::process", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp", "main.rs"]),
@@ -76,10 +77,10 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tokio::net", &[]),
 ];
 
-/// Views own their formats; domain types have none. The detector reads files, it writes none; ground truth is a file
+/// Views own their formats, and `shape` what they share; domain types have none. The detector reads files, it writes none; ground truth is a file
 /// format, whose own types are serialized.
-const MAY_SERIALIZE: &[&str] = &["annotations", "config", "cli", "lsp"];
-const MAY_DESERIALIZE: &[&str] = &["annotations", "config", "cli", "lsp", "detector"];
+const MAY_SERIALIZE: &[&str] = &["annotations", "shape", "config", "cli", "lsp"];
+const MAY_DESERIALIZE: &[&str] = &["annotations", "shape", "config", "cli", "lsp", "detector"];
 const MAY_PRINT: &[&str] = &["cli", "main.rs"];
 const MAX_LINES: usize = 800;
 /// What a reader sees of the README before scrolling, roughly.
