@@ -54,9 +54,7 @@ impl AlignmentShape {
             policy: truth.policy.clone(),
             label: truth.label_name().to_string(),
             lines: truth.lines.iter().map(|line| line + first_line).collect(),
-            per_annotator: annotators
-                .map(|(annotator, da)| (annotator.name.clone(), (*da).into()))
-                .collect(),
+            per_annotator: annotators.map(|(annotator, da)| (annotator.name.clone(), (*da).into())).collect(),
         }
     }
 }

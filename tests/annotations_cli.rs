@@ -189,9 +189,7 @@ fn a_file_that_is_not_there_leaves_the_output_empty() {
 #[test]
 fn an_annotator_who_says_two_things_of_a_function_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let record = |who: &str, label: &str| {
-        json!({"file": "a.c", "function": "f", "body_sha256": "0".repeat(64), "label": label, "annotator": who})
-    };
+    let record = |who: &str, label: &str| json!({"file": "a.c", "function": "f", "body_sha256": "0".repeat(64), "label": label, "annotator": who});
     let rows = [record("ann", "benign"), record("ben", "benign"), record("ann", "vulnerable")];
     let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
     std::fs::write(folder.path().join("t.jsonl"), rows).unwrap();
@@ -210,7 +208,8 @@ fn pairs_of_files_with_one_name_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let pair = |body: &str| {
         let row = |target: u8, code: String| json!({"func": code, "target": target, "pair_id": "p1", "flaw_lines": []});
-        let (old, new) = (format!("int f(void) {{ return {body}; }}"), format!("int f(void) {{ return {body} + 1; }}"));
+        let (old, new) =
+            (format!("int f(void) {{ return {body}; }}"), format!("int f(void) {{ return {body} + 1; }}"));
         format!("{}\n{}\n", row(1, old), row(0, new))
     };
     for (name, body) in [("a", "x"), ("b", "y")] {
@@ -242,7 +241,10 @@ fn functions_of_sarif_results_are_looked_up_beside_it() {
     let found = rows(&out(&output));
     assert_eq!(found.len(), 3);
     assert_eq!((&found[1]["function"], &found[1]["range"]), (&json!("f"), &json!([3, 7])));
-    assert_eq!((&found[1]["lines"][0]["line"], &found[1]["lines"][0]["text"]), (&json!(3), &json!("  strcpy(b, s);")));
+    assert_eq!(
+        (&found[1]["lines"][0]["line"], &found[1]["lines"][0]["text"]),
+        (&json!(3), &json!("  strcpy(b, s);"))
+    );
     assert_eq!(found[1]["body_sha256"].as_str().unwrap().len(), 64);
     assert_eq!((&found[2]["file"], &found[2]["range"]), (&json!("gone.c"), &json!([5, 5])));
     assert!(messages(&output).contains("the functions of 1 results were not found"), "{}", messages(&output));

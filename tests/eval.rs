@@ -286,7 +286,8 @@ fn results_that_cannot_be_are_computed_again() {
     rows[3]["model"] = json!(9);
     let explained = rows.iter().position(|row| row["method"] == "attnlrp").unwrap();
     rows[explained]["explanation"]["outside"] = json!(u64::MAX);
-    let second = 1 + explained + rows[explained + 1..].iter().position(|row| row["method"] == "attnlrp").unwrap();
+    let second =
+        1 + explained + rows[explained + 1..].iter().position(|row| row["method"] == "attnlrp").unwrap();
     rows[second]["explanation"]["truth"] = json!([0, 1, 2, 3]);
     // The same again, and two that differ.
     let twice = rows[4].clone();
@@ -354,7 +355,10 @@ fn nothing_is_written_through_a_link() {
         let refused = run(folder.path(), &["eval", "test.jsonl", "--methods", "none", "--out", "run"]);
         assert_eq!(refused.status.code(), Some(2), "{name}");
         let said = err(&refused);
-        assert!(said.contains(name) && (name == "manifest.json" || said.contains("is a symbolic link to")), "{said}");
+        assert!(
+            said.contains(name) && (name == "manifest.json" || said.contains("is a symbolic link to")),
+            "{said}"
+        );
         assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine", "{name}");
         std::fs::remove_dir_all(&out).unwrap();
     }
@@ -387,9 +391,15 @@ fn a_threshold_is_tuned_elsewhere() {
     assert!(err(&same).contains("both files are the same"), "{}", err(&same));
     let shared = eval("shared.jsonl");
     assert_eq!(shared.status.code(), Some(2));
-    assert!(err(&shared).contains("3 functions are in both, comments and whitespace aside"), "{}", err(&shared));
+    assert!(
+        err(&shared).contains("3 functions are in both, comments and whitespace aside"),
+        "{}",
+        err(&shared)
+    );
     // Comments make no other function, however short it is.
-    let commented = dataset(0, 3).replace("{\\n", "{\\n\\t/* the same, said at some length */\\n").replace(";", "; // so");
+    let commented = dataset(0, 3)
+        .replace("{\\n", "{\\n\\t/* the same, said at some length */\\n")
+        .replace(";", "; // so");
     std::fs::write(folder.path().join("commented.jsonl"), commented).unwrap();
     let commented = eval("commented.jsonl");
     assert_eq!(commented.status.code(), Some(2));
@@ -402,7 +412,8 @@ fn a_threshold_is_tuned_elsewhere() {
     for (valid, is_near) in [("renamed.jsonl", true), ("apart.jsonl", false)] {
         let output = eval(valid);
         assert!(output.status.success(), "{}", err(&output));
-        let said = err(&output).contains("functions are nearly the same as one that the threshold is tuned on");
+        let said =
+            err(&output).contains("functions are nearly the same as one that the threshold is tuned on");
         assert_eq!(said, is_near, "{}", err(&output));
         let found: Value = serde_json::from_str(&out(&output)).unwrap();
         assert_eq!(found["splits"][0]["nearThreshold"].as_u64().unwrap() > 0, is_near);
@@ -546,14 +557,16 @@ fn ground_truth_in_sarif_is_the_same_ground_truth() {
     annotations(&["export", ".linelens/annotations.jsonl", "--out", "log.sarif"]);
     annotations(&["import", "log.sarif", "--root", ".", "--out", "back.jsonl"]);
     let explain = |file: &str| -> Value {
-        let arguments =
-            ["explain", "a.c:2", "--threshold", "0", "--annotations", file, "--format", "json"];
+        let arguments = ["explain", "a.c:2", "--threshold", "0", "--annotations", file, "--format", "json"];
         let output = run(folder.path(), &arguments);
         assert!(output.status.success(), "{}", err(&output));
         serde_json::from_str::<Value>(out(&output).lines().next().unwrap()).unwrap()["alignment"].clone()
     };
     let first = explain(".linelens/annotations.jsonl");
-    assert!(first["da"].as_f64().unwrap() > 0.0 && first["perAnnotator"].as_object().unwrap().len() == 3, "{first}");
+    assert!(
+        first["da"].as_f64().unwrap() > 0.0 && first["perAnnotator"].as_object().unwrap().len() == 3,
+        "{first}"
+    );
     assert_eq!(explain("back.jsonl"), first);
     assert_eq!(explain("log.sarif"), first);
 }
@@ -590,7 +603,10 @@ fn tables_say_what_is_undefined_and_what_was_counted() {
     for (heading, next) in headings {
         assert!(!next.starts_with('#'), "nothing stands under {heading}");
     }
-    assert!(printed.contains("SHA-256 of the file") && printed.contains("SHA-256 of the folder"), "{printed}");
+    assert!(
+        printed.contains("SHA-256 of the file") && printed.contains("SHA-256 of the folder"),
+        "{printed}"
+    );
     let manifest = &found["manifest"];
     assert_eq!(manifest["splits"][0]["fileSha256"].as_str().unwrap().len(), 64);
     assert_eq!(manifest["splits"][0]["functionsSha256"].as_str().unwrap().len(), 64);
@@ -599,7 +615,10 @@ fn tables_say_what_is_undefined_and_what_was_counted() {
     assert!(policy.contains("each row is a function of its own"), "{policy}");
 
     let statements = eval("attention:first", "statement", "markdown");
-    assert!(statements.contains("every statement at 1") && statements.contains("all statements"), "{statements}");
+    assert!(
+        statements.contains("every statement at 1") && statements.contains("all statements"),
+        "{statements}"
+    );
     assert!(!statements.contains("every line at 1") && !statements.contains("all lines"), "{statements}");
     assert!(eval("attention:first", "line", "markdown").contains("every line at 1"));
 }

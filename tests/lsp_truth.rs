@@ -173,8 +173,11 @@ fn the_lens_asks_for_a_method() {
     assert_eq!(lens["title"], "explain with…");
     client.choice = Some(json!("attention:first"));
     client.command(lens["command"].as_str().unwrap(), lens["arguments"].clone()).unwrap();
-    until(&mut client, "other method", |client| titles(client, &uri)[0].starts_with("p 0.94 · attention:first"));
-    let asked = client.requests.iter().find(|request| request["method"] == "window/showMessageRequest").unwrap();
+    until(&mut client, "other method", |client| {
+        titles(client, &uri).first().is_some_and(|title| title.starts_with("p 0.94 · attention:first"))
+    });
+    let asked =
+        client.requests.iter().find(|request| request["method"] == "window/showMessageRequest").unwrap();
     let offered: Vec<&str> =
         asked["params"]["actions"].as_array().unwrap().iter().map(|a| a["title"].as_str().unwrap()).collect();
     assert_eq!(offered, ["attention:first", "attention:last"]);
@@ -239,7 +242,7 @@ fn undefined_and_unflagged_are_told_apart() {
     assert!(unflagged["alignment"]["wouldBe"].as_f64().is_some());
     let titles = titles(&mut client, &uri);
     assert!(titles[0].ends_with("DA undefined"), "{titles:?}");
-    assert!(titles[2].contains("DA 0.00 (would be "), "{titles:?}");
+    assert!(titles[3].contains("DA 0.00 (would be "), "{titles:?}");
     client.finish();
 }
 
@@ -363,7 +366,10 @@ fn a_second_record_of_an_annotator_is_a_warning_at_its_row() {
     assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
     let said = diagnostics[0]["message"].as_str().unwrap();
     let row = 1 + diagnostics[0]["range"]["start"]["line"].as_u64().unwrap();
-    assert!(said.starts_with(&format!("row {row}: bob labelled this function before, in row {}", row - 2)), "{said}");
+    assert!(
+        said.starts_with(&format!("row {row}: bob labelled this function before, in row {}", row - 2)),
+        "{said}"
+    );
     client.finish();
 }
 

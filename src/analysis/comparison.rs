@@ -238,7 +238,10 @@ mod tests {
         assert_eq!(top(&[4.0, 4.0, 3.0, 2.0]), "1=2 3");
         assert_eq!(top(&[4.0, 3.0, 3.0, 3.0]), "1 (3 tied)");
         assert_eq!(top(&[4.0, 4.0, 4.0, 4.0, 3.0]), "(4 tied)");
-        assert_eq!((top(&[1.0, 1.0]), top(&[1.0]), top(&[])), ("tie".to_string(), "1".to_string(), String::new()));
+        assert_eq!(
+            (top(&[1.0, 1.0]), top(&[1.0]), top(&[])),
+            ("tie".to_string(), "1".to_string(), String::new())
+        );
     }
 
     #[test]
@@ -253,7 +256,8 @@ mod tests {
         assert!(legend(&[&plain]).is_empty());
         let statement = legend(&[&with, &with]);
         assert!(statement.iter().any(|line| line.contains("DA of all lines at 1")), "{statement:?}");
-        let ranks = "top lines: the three most relevant, the most relevant first, equally relevant ones joined by =";
+        let ranks =
+            "top lines: the three most relevant, the most relevant first, equally relevant ones joined by =";
         assert!(statement.iter().any(|line| line.starts_with(ranks)), "{statement:?}");
         assert!(legend(&[&unflagged]).iter().any(|line| line.contains("not flagged")));
     }

@@ -105,8 +105,7 @@ impl Store {
     pub fn of_files(paths: &[PathBuf]) -> Vec<Store> {
         let mut room = MOST_RECORDS;
         let of_file = |path: &PathBuf| {
-            let mut store =
-                Store { files: vec![Watched::new(path.clone())], room, ..Store::default() };
+            let mut store = Store { files: vec![Watched::new(path.clone())], room, ..Store::default() };
             store.read(path);
             store.index = matching::Index::new(&store.records);
             room -= store.records.len();
@@ -158,8 +157,9 @@ impl Store {
         for sample in samples {
             match sample {
                 Ok(_) if self.records.len() >= self.room => {
-                    let reason =
-                        format!("has records above the {MOST_RECORDS} that are held of all files; the rest is not used");
+                    let reason = format!(
+                        "has records above the {MOST_RECORDS} that are held of all files; the rest is not used"
+                    );
                     self.problems.push(problem(None, reason));
                     return;
                 }
@@ -447,7 +447,12 @@ mod tests {
         let stores = Store::of_files(&[path]);
         let said: Vec<String> = stores[0].problems.iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 1);
-        assert!(said[0].ends_with("row 2: ann labelled this function before, in row 1; the later row stands: delete one of them"), "{said:?}");
+        assert!(
+            said[0].ends_with(
+                "row 2: ann labelled this function before, in row 1; the later row stands: delete one of them"
+            ),
+            "{said:?}"
+        );
         assert_eq!(stores[0].records.len(), 2);
     }
 }

@@ -301,7 +301,9 @@ fn each(
         match sample {
             Ok(sample) => {
                 count.good += 1;
-                if format == Format::Native && let Some(earlier) = said.before(&sample.record, sample.row) {
+                if format == Format::Native
+                    && let Some(earlier) = said.before(&sample.record, sample.row)
+                {
                     repeated += 1;
                     if repeated <= shown {
                         let said = escape::terminal(&repeats::sentence(&sample.record, earlier));

@@ -28,11 +28,11 @@ use crate::escape;
 use crate::evaluation::leakage::TrainingData;
 use crate::evaluation::report::{Evaluated, Report, report};
 use crate::explain::{Method, Methods};
+use rows::Known;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use splits::{Role, Split, file_sha256};
 use std::path::{Path, PathBuf};
-use rows::Known;
 use store::{REPORTS, Store, write_whole};
 use work::{Assignment, Pace};
 

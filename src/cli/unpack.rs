@@ -140,8 +140,8 @@ impl Annotations {
     fn create(root: &Path) -> Result<Annotations, Failure> {
         let path = root.join(".linelens").join("annotations.jsonl");
         let temporary = root.join(".linelens").join(format!("annotations.jsonl.{}.tmp", std::process::id()));
-        let file = atomic::create_new(&temporary)
-            .map_err(|error| failed(&temporary, "cannot be made", &error))?;
+        let file =
+            atomic::create_new(&temporary).map_err(|error| failed(&temporary, "cannot be made", &error))?;
         let mut annotations = Annotations { path, temporary, out: BufWriter::new(file) };
         annotations.line(&native::header())?;
         Ok(annotations)

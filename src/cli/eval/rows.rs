@@ -232,7 +232,8 @@ impl ExplanationRow {
         if !fits {
             return Err("with other ground truth than the function has");
         }
-        let gap_fits = self.completeness.as_ref().is_none_or(|found| found.gap.is_finite() && found.gap >= 0.0);
+        let gap_fits =
+            self.completeness.as_ref().is_none_or(|found| found.gap.is_finite() && found.gap >= 0.0);
         if !gap_fits {
             return Err("with a completeness gap that is none");
         }
@@ -334,7 +335,9 @@ mod tests {
             format!("\"score\":{{\"probability\":{probability},\"tokens\":{tokens},\"truncated\":false}}")
         };
         let explanation = |scores: &str, truth: &str, outside: &str| {
-            format!("\"method\":\"occlusion\",\"explanation\":{{\"scores\":{scores},\"truth\":{truth},\"outside\":{outside}}}")
+            format!(
+                "\"method\":\"occlusion\",\"explanation\":{{\"scores\":{scores},\"truth\":{truth},\"outside\":{outside}}}"
+            )
         };
         for good in [
             score("0.5", "9"),
@@ -357,14 +360,27 @@ mod tests {
             (explanation("[0,1]", "[2]", "0"), "with ground truth that is no scored line"),
             (explanation("[0,1]", "[1,1]", "0"), "with ground truth that is no scored line"),
             (explanation("[0,1]", "[0,1]", "0"), "with other ground truth than the function has"),
-            (explanation("[0,1]", "[]", "18446744073709551615"), "with other ground truth than the function has"),
-            (explanation("[0,1]", "[0]", "18446744073709551615"), "with other ground truth than the function has"),
+            (
+                explanation("[0,1]", "[]", "18446744073709551615"),
+                "with other ground truth than the function has",
+            ),
+            (
+                explanation("[0,1]", "[0]", "18446744073709551615"),
+                "with other ground truth than the function has",
+            ),
             (explanation("[0,1]", "[0]", "null"), "with other ground truth than the function has"),
             (explanation("[0,0,0,0,0,0]", "[0]", "0"), "with more scored lines than the function has"),
             (explanation("[0,1]", "[0]", "0").replace("occlusion", "magic"), "of an unknown method"),
-            (explanation("[0,1]", "[0]", "0,\"faithfulness\":[0,0,0,0]"), "with faithfulness figures that are none"),
             (
-                explanation("[0,1]", "[0]", "0,\"completeness\":{\"gap\":-1,\"reached\":true,\"evaluations\":1}"),
+                explanation("[0,1]", "[0]", "0,\"faithfulness\":[0,0,0,0]"),
+                "with faithfulness figures that are none",
+            ),
+            (
+                explanation(
+                    "[0,1]",
+                    "[0]",
+                    "0,\"completeness\":{\"gap\":-1,\"reached\":true,\"evaluations\":1}",
+                ),
                 "with a completeness gap that is none",
             ),
             ("\"method\":\"occlusion\"".to_string(), "neither a score, an explanation nor an error"),
@@ -378,7 +394,10 @@ mod tests {
         let faithful = Options { faithfulness: true, ..lines };
         let figures = |values: &str| explanation("[0,1]", "[0]", &format!("0,\"faithfulness\":{values}"));
         assert!(read(&faithful, &figures("[0,-0.5,0.25,1]")).is_ok());
-        assert!(read(&faithful, &figures("[0,-0.5,0.25]")).is_err() && read(&faithful, &figures("[0,2,0,0]")).is_err());
+        assert!(
+            read(&faithful, &figures("[0,-0.5,0.25]")).is_err()
+                && read(&faithful, &figures("[0,2,0,0]")).is_err()
+        );
 
         let known = Known::new(1, vec![&of_split], &lines);
         let place = |model: usize, split: usize, function: usize, text: &str| {
@@ -392,7 +411,10 @@ mod tests {
         assert_eq!(place(1, 0, 0, &text), Some("of an unknown model"));
         assert_eq!(place(0, 1, 0, &text), Some("of an unknown split"));
         assert_eq!(place(0, 0, 1, &text), Some("of an unknown function"));
-        assert_eq!(place(0, 0, 0, &Fingerprint::of("int g;").to_hex()), Some("of another text than the function has now"));
+        assert_eq!(
+            place(0, 0, 0, &Fingerprint::of("int g;").to_hex()),
+            Some("of another text than the function has now")
+        );
         assert!(known.read(b"[]").is_err() && known.read(b"\xff").is_err() && known.read(b"{").is_err());
     }
 }

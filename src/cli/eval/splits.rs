@@ -217,7 +217,9 @@ impl Split {
     pub(super) fn annotation_policy(&self) -> String {
         match self.format {
             Format::Native => self.policy.to_string(),
-            Format::Sarif => "none: what a run or an annotator says of a function is a function of its own".to_string(),
+            Format::Sarif => {
+                "none: what a run or an annotator says of a function is a function of its own".to_string()
+            }
             _ => "none: each row is a function of its own, with the labels of the row".to_string(),
         }
     }

@@ -86,7 +86,9 @@ impl Store {
                 bad.values().sum::<usize>(),
                 kinds.join(", ")
             ));
-            file = store.written_anew(&path, known).map_err(|error| failed(&path, "cannot be repaired", error))?;
+            file = store
+                .written_anew(&path, known)
+                .map_err(|error| failed(&path, "cannot be repaired", error))?;
         }
         store.file = Some((path, file));
         Ok(store)
@@ -146,9 +148,7 @@ impl Store {
         contested.insert((place, method));
         match method {
             None => self.scores.entry(part).or_default().remove(&function).map(drop),
-            Some(method) => {
-                self.explanations.entry((part, method)).or_default().remove(&function).map(drop)
-            }
+            Some(method) => self.explanations.entry((part, method)).or_default().remove(&function).map(drop),
         };
         Err(CONTRADICTS)
     }
@@ -168,9 +168,9 @@ impl Store {
     fn written_anew(&self, path: &Path, known: &Known<'_>) -> std::io::Result<File> {
         let mut rows: Vec<(Place, String, Said)> = Vec::new();
         for (part, scores) in &self.scores {
-            let said = scores.iter().map(|(function, score)| {
-                ((*part, *function), String::new(), Said::Score(score.clone()))
-            });
+            let said = scores
+                .iter()
+                .map(|(function, score)| ((*part, *function), String::new(), Said::Score(score.clone())));
             rows.extend(said);
         }
         for ((part, method), explained) in &self.explanations {

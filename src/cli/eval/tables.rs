@@ -65,7 +65,15 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<Section> {
 }
 
 fn manifest(outcome: &Outcome) -> Section {
-    let mut splits = Table::new(vec!["split", "role", "format", "functions", "policy", "SHA-256 of the file", "SHA-256 of the functions"]);
+    let mut splits = Table::new(vec![
+        "split",
+        "role",
+        "format",
+        "functions",
+        "policy",
+        "SHA-256 of the file",
+        "SHA-256 of the functions",
+    ]);
     for split in &outcome.splits {
         let role = if split.role == Role::Evaluated { "evaluated" } else { "threshold tuned on it" };
         splits.rows.push(vec![
@@ -180,8 +188,11 @@ fn alignment(of_split: &[(&Model, &Evaluation)], counted: &str) -> Option<Sectio
     let mut bars = Vec::new();
     for (model, evaluation) in of_split {
         for method in &evaluation.report.methods {
-            let mut row =
-                vec![model.name.clone(), method.method.to_string(), of_both(evaluation.report.functions.f1, &evaluation.report.functions)];
+            let mut row = vec![
+                model.name.clone(),
+                method.method.to_string(),
+                of_both(evaluation.report.functions.f1, &evaluation.report.functions),
+            ];
             row.extend(aligned(method.alignment.as_ref()));
             table.rows.push(row);
             if let Some(found) = &method.alignment {
@@ -269,8 +280,9 @@ fn localisation(of_split: &[(&Model, &Evaluation)], counted: &str) -> Option<Sec
             table.rows.push(row);
         }
     }
-    let text =
-        format!("Over the flagged functions whose true {counted} are known; IFA and top-k over those that have any.");
+    let text = format!(
+        "Over the flagged functions whose true {counted} are known; IFA and top-k over those that have any."
+    );
     (!table.rows.is_empty()).then(|| Section {
         heading: "Localisation".to_string(),
         level: 3,
@@ -389,14 +401,8 @@ fn functions(of_split: &[(&Model, &Evaluation)]) -> Section {
 fn pairs(of_split: &[(&Model, &Evaluation)]) -> Option<Section> {
     let mut table =
         Table::new(["model", "row", "P-C", "P-V", "P-B", "P-R", "one answer", "P-C − P-R", "pairs"]);
-    let mut more = Table::new([
-        "model",
-        "p",
-        "q",
-        "binomial test",
-        "ranked right",
-        "ranked right, lengths within 5%",
-    ]);
+    let mut more =
+        Table::new(["model", "p", "q", "binomial test", "ranked right", "ranked right, lengths within 5%"]);
     let mut texts = Vec::new();
     for (model, evaluation) in of_split {
         if let Some(found) = &evaluation.report.pairs {
@@ -623,10 +629,7 @@ mod tests {
             best(found.iter().map(|(found, name)| (*found, name.to_string()))).map(|best| best.name)
         };
         assert_eq!(name(&[(Some(&bad), "a"), (Some(&good), "b"), (None, "c")]).unwrap(), "b");
-        assert_eq!(
-            name(&[(Some(&good), "a"), (Some(&bad), "b"), (Some(&good), "c")]).unwrap(),
-            "tie: a, c"
-        );
+        assert_eq!(name(&[(Some(&good), "a"), (Some(&bad), "b"), (Some(&good), "c")]).unwrap(), "tie: a, c");
         assert_eq!(name(&[(None, "a")]), None);
     }
 }

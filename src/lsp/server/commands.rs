@@ -209,7 +209,8 @@ impl Server {
         };
         let methods: Vec<Method> =
             model.methods.iter().copied().filter(|method| actions::is_common(*method)).collect();
-        let item = |method: &Method| MessageActionItem { title: method.to_string(), properties: HashMap::new() };
+        let item =
+            |method: &Method| MessageActionItem { title: method.to_string(), properties: HashMap::new() };
         let items: Vec<MessageActionItem> = methods.iter().map(item).collect();
         let (client, shared) = (self.client.clone(), Arc::clone(&self.shared));
         tokio::spawn(async move {
