@@ -110,6 +110,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// What is scored: `lines`, `statements`, or the `units` of the profile `reference`.
+    pub fn counted(&self) -> &'static str {
+        match (self.granularity, self.profile) {
+            (Granularity::Statement, _) => "statements",
+            (Granularity::Line, Profile::Reference) => "units",
+            (Granularity::Line, Profile::Editor | Profile::Paper) => "lines",
+        }
+    }
+
     fn long(&self, detector: &DetectorInfo) -> LongPolicy {
         self.long.unwrap_or_else(|| self.profile.long(detector.long))
     }

@@ -17,6 +17,7 @@ pub mod matching;
 pub mod native;
 pub mod policy;
 pub mod problem;
+pub mod repeats;
 pub mod store;
 pub mod uri;
 

@@ -4,9 +4,12 @@
 //! ([`Explanation`]) are computed one function at a time; [`report`] makes the tables, [`leakage`] compares a split with
 //! the data that a model was trained on, [`merge`] makes one function of the records of several annotators.
 
+mod fingerprint;
 pub mod leakage;
 pub mod merge;
 pub mod report;
+
+pub use fingerprint::Fingerprint;
 
 use crate::alignment::{Alignment, Unit, Verdicts, align_matched_units, align_units};
 use crate::analysis::{AnalysisError, Analyzer, Finding, Options, Profile, Verdict};
@@ -16,7 +19,6 @@ use crate::explain::{Completeness, Faithfulness};
 use crate::lines::{LineScore, reference};
 use crate::syntax::{Function, FunctionKind};
 use crate::text::{ByteSpan, LineIndex};
-use sha2::{Digest, Sha256};
 
 /// What is known of a function of a dataset, without its text.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,26 +39,6 @@ pub struct Facts {
     pub bytes: usize,
     pub lines: usize,
     pub fingerprint: Fingerprint,
-}
-
-/// The text's identity, exactly and without whitespace: the first 16 bytes of each SHA-256.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Fingerprint {
-    pub exact: [u8; 16],
-    pub without_whitespace: [u8; 16],
-}
-
-impl Fingerprint {
-    pub fn of(text: &str) -> Fingerprint {
-        let mut exact = [0; 16];
-        exact.copy_from_slice(&Sha256::digest(text)[..16]);
-        let mut hasher = Sha256::new();
-        // As in the annotation file.
-        text.split(|c| matches!(c, ' ' | '\t'..='\r')).for_each(|piece| hasher.update(piece));
-        let mut without_whitespace = [0; 16];
-        without_whitespace.copy_from_slice(&hasher.finalize()[..16]);
-        Fingerprint { exact, without_whitespace }
-    }
 }
 
 impl Facts {
@@ -198,21 +180,5 @@ pub fn whole(text: &str) -> Function {
         span: ByteSpan::new(0, text.len()),
         name_span: ByteSpan::new(0, 0),
         parse_errors: false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fingerprints_tell_text_from_layout() {
-        let (a, b) = (
-            Fingerprint::of("int f(void)\n{ return 1; }"),
-            Fingerprint::of("int f(void) {\r\n\treturn 1;\n}\n"),
-        );
-        assert_ne!(a.exact, b.exact);
-        assert_eq!(a.without_whitespace, b.without_whitespace);
-        assert_ne!(a.without_whitespace, Fingerprint::of("int f(void) { return 2; }").without_whitespace);
     }
 }

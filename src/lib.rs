@@ -39,6 +39,8 @@ pub mod alignment;
 
 pub mod analysis;
 
+pub mod shape;
+
 pub mod evaluation;
 
 pub mod doctor;

@@ -24,6 +24,13 @@ pub enum Normalize {
     CollapseWhitespace,
 }
 
+/// The text with each comment as one space.
+pub fn without_comments(text: &str) -> String {
+    let whole = ByteSpan::new(0, text.len());
+    Normalized::new(text, whole, Normalize::StripComments)
+        .map_or_else(|| text.to_string(), |normalized| normalized.text().to_string())
+}
+
 /// What to do with a function that has more tokens than the model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum LongPolicy {

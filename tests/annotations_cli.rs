@@ -175,3 +175,98 @@ fn check_counts_and_names_every_bad_row_when_asked() {
     let none = run(folder.path(), &["check", "bad.jsonl"]);
     assert_eq!(code(&none), Some(2));
 }
+
+#[test]
+fn a_file_that_is_not_there_leaves_the_output_empty() {
+    let folder = folder();
+    for command in [&["import", "none.jsonl"][..], &["export", "none.jsonl", "--to", "native"]] {
+        let output = run(folder.path(), command);
+        assert_eq!((code(&output), out(&output).as_str()), (Some(2), ""), "{command:?}");
+        assert!(messages(&output).contains("none.jsonl"), "{}", messages(&output));
+    }
+}
+
+#[test]
+fn an_annotator_who_says_two_things_of_a_function_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |who: &str, label: &str| json!({"file": "a.c", "function": "f", "body_sha256": "0".repeat(64), "label": label, "annotator": who});
+    let rows = [record("ann", "benign"), record("ben", "benign"), record("ann", "vulnerable")];
+    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    std::fs::write(folder.path().join("t.jsonl"), rows).unwrap();
+    let output = run(folder.path(), &["check", "t.jsonl"]);
+    assert_eq!(code(&output), Some(0));
+    let said = messages(&output);
+    assert!(
+        said.contains("t.jsonl, row 3: ann labelled this function before, in row 1; the later row stands"),
+        "{said}"
+    );
+    assert!(!said.contains("ben labelled"), "{said}");
+}
+
+#[test]
+fn pairs_of_files_with_one_name_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = |body: &str| {
+        let row = |target: u8, code: String| json!({"func": code, "target": target, "pair_id": "p1", "flaw_lines": []});
+        let (old, new) =
+            (format!("int f(void) {{ return {body}; }}"), format!("int f(void) {{ return {body} + 1; }}"));
+        format!("{}\n{}\n", row(1, old), row(0, new))
+    };
+    for (name, body) in [("a", "x"), ("b", "y")] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("set.jsonl"), pair(body)).unwrap();
+    }
+    let output = run(folder.path(), &["import", "a/set.jsonl", "b/set.jsonl"]);
+    assert_eq!(code(&output), Some(0), "{}", messages(&output));
+    let ids: Vec<Value> = rows(&out(&output))[1..].iter().map(|row| row["pair"]["id"].clone()).collect();
+    assert_eq!(ids.len(), 4);
+    assert!(ids[0] == ids[1] && ids[2] == ids[3] && ids[0] != ids[2], "{ids:?}");
+    // Imported again, they are what they were.
+    std::fs::write(folder.path().join("t.jsonl"), out(&output)).unwrap();
+    assert_eq!(out(&run(folder.path(), &["import", "t.jsonl"])), out(&output));
+}
+
+#[test]
+fn functions_of_sarif_results_are_looked_up_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("f.c"), format!("\n\n{CODE}\n")).unwrap();
+    let result = |file: &str| {
+        json!({"ruleId": "CWE-787", "message": {"text": "m"}, "locations": [{"physicalLocation": {
+            "artifactLocation": {"uri": file}, "region": {"startLine": 5}}}]})
+    };
+    let log = json!({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "t"}}, "results": [result("f.c"), result("gone.c")]}]});
+    std::fs::write(folder.path().join("log.sarif"), log.to_string()).unwrap();
+    let output = run(folder.path(), &["import", "log.sarif"]);
+    assert_eq!(code(&output), Some(0), "{}", messages(&output));
+    let found = rows(&out(&output));
+    assert_eq!(found.len(), 3);
+    assert_eq!((&found[1]["function"], &found[1]["range"]), (&json!("f"), &json!([3, 7])));
+    assert_eq!(
+        (&found[1]["lines"][0]["line"], &found[1]["lines"][0]["text"]),
+        (&json!(3), &json!("  strcpy(b, s);"))
+    );
+    assert_eq!(found[1]["body_sha256"].as_str().unwrap().len(), 64);
+    assert_eq!((&found[2]["file"], &found[2]["range"]), (&json!("gone.c"), &json!([5, 5])));
+    assert!(messages(&output).contains("the functions of 1 results were not found"), "{}", messages(&output));
+    let output = run(folder.path(), &["check", "log.sarif"]);
+    assert!(messages(&output).contains("the functions of 1 results were not found"), "{}", messages(&output));
+    // With a folder that was named, what is not there is wrong.
+    let output = run(folder.path(), &["import", "log.sarif", "--root", "."]);
+    assert_eq!(code(&output), Some(1));
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_through_a_link() {
+    let folder = folder();
+    let mine = folder.path().join("mine");
+    std::fs::write(&mine, "mine").unwrap();
+    std::os::unix::fs::symlink(&mine, folder.path().join("link.jsonl")).unwrap();
+    for command in ["import", "export"] {
+        let output = run(folder.path(), &[command, "set.jsonl", "--out", "link.jsonl", "--force"]);
+        assert_eq!(code(&output), Some(2), "{command}");
+        let said = messages(&output);
+        assert!(said.contains("link.jsonl cannot be written: it is a symbolic link to"), "{said}");
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
+    }
+}

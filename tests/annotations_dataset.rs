@@ -548,7 +548,7 @@ fn results_in_one_function_are_one_sample_of_each_annotator_and_run() {
     assert_eq!(ann.record.time.as_deref(), Some("2026-01-31T12:00:00Z"));
     assert_eq!((lines(second), second.row), (vec![4], 7));
 
-    let store = Store::of_file(&path);
+    let store = Store::of_files(std::slice::from_ref(&path)).remove(0);
     let place = Place { file: Some("f.c"), name: "f", first_line: 0, text: BEFORE };
     let found = store.find(&[place]);
     let marked: Vec<_> = found.functions[0].iter().map(|m| (m.annotator(), m.lines.clone())).collect();

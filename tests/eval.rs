@@ -264,12 +264,111 @@ fn results_of_different_settings_are_not_pooled() {
     // A method can be added.
     let added = run(folder.path(), &["eval", "test.jsonl", "--methods", "attention:last", "--out", "run"]);
     assert!(added.status.success() && err(&added).contains("0 functions scored"), "{}", err(&added));
+}
+
+#[test]
+fn results_that_cannot_be_are_computed_again() {
+    let folder = workspace(&[("test.jsonl", dataset(0, 4))]);
+    let eval = |out: &str| {
+        let output = run(folder.path(), &["eval", "test.jsonl", "--methods", "attnlrp", "--out", out]);
+        assert!(output.status.success(), "{}", err(&output));
+        output
+    };
+    eval("whole");
+    eval("run");
     let results = folder.path().join("run/results.jsonl");
     let text = std::fs::read_to_string(&results).unwrap();
-    std::fs::write(&results, text.replacen("probability", "probably", 1)).unwrap();
-    let damaged = eval(&["test.jsonl"]);
-    assert_eq!(damaged.status.code(), Some(2));
-    assert!(err(&damaged).contains("line 1"), "{}", err(&damaged));
+    let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows[..6].iter().all(|row| row["score"].is_object()));
+    rows[0]["score"]["probability"] = json!(7.5);
+    rows[1]["function"] = json!(123_456_789_012_u64);
+    rows[2]["text"] = json!("00000000000000000000000000000000");
+    rows[3]["model"] = json!(9);
+    let explained = rows.iter().position(|row| row["method"] == "attnlrp").unwrap();
+    rows[explained]["explanation"]["outside"] = json!(u64::MAX);
+    let second =
+        1 + explained + rows[explained + 1..].iter().position(|row| row["method"] == "attnlrp").unwrap();
+    rows[second]["explanation"]["truth"] = json!([0, 1, 2, 3]);
+    // The same again, and two that differ.
+    let twice = rows[4].clone();
+    let mut other = rows[5].clone();
+    other["score"]["probability"] = json!(0.123);
+    rows.extend([twice, other]);
+    let mut text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    text.push_str("garbage\n{\"model\":0,\"spl");
+    std::fs::write(&results, text).unwrap();
+
+    let said = err(&eval("run"));
+    assert!(said.contains("results.jsonl: 9 rows do not count and are computed again"), "{said}");
+    for kind in [
+        "1 with a probability outside 0..1",
+        "1 of an unknown function",
+        "1 of another text than the function has now",
+        "1 of an unknown model",
+        "2 with other ground truth than the function has",
+        "1 given twice",
+        "1 that contradict each other",
+        "1 not a result of this version",
+    ] {
+        assert!(said.contains(kind), "{kind} in {said}");
+    }
+    assert!(said.contains("5 functions scored") && said.contains("2 explanations"), "{said}");
+    assert_eq!(report(folder.path(), "run"), report(folder.path(), "whole"));
+    let again = err(&eval("run"));
+    assert!(!again.contains("do not count") && again.contains("0 functions scored"), "{again}");
+}
+
+#[test]
+fn a_dataset_that_changes_meanwhile_ends_the_run() {
+    let folder = workspace(&[("test.jsonl", dataset(0, 40)), ("other.jsonl", dataset(7, 40))]);
+    let results = folder.path().join("run/results.jsonl");
+    let lines = || std::fs::read_to_string(&results).map_or(0, |text| text.lines().count());
+    let child = linelens(
+        folder.path(),
+        &["eval", "test.jsonl", "--methods", "occlusion", "--jobs", "1", "--out", "run"],
+    )
+    .stdout(Stdio::null())
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let started = Instant::now();
+    while lines() < 30 && started.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    std::fs::rename(folder.path().join("other.jsonl"), folder.path().join("test.jsonl")).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("test.jsonl was changed since this run began"), "{}", err(&output));
+    assert!(!folder.path().join("run/report.json").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_through_a_link() {
+    use std::os::unix::fs::symlink;
+    let folder = workspace(&[("test.jsonl", dataset(0, 1)), ("mine", "mine".to_string())]);
+    let mine = folder.path().join("mine");
+    for name in ["results.jsonl", "manifest.json", "report.json", "report.md", "report.html"] {
+        let out = folder.path().join("run");
+        std::fs::create_dir(&out).unwrap();
+        symlink(&mine, out.join(name)).unwrap();
+        let refused = run(folder.path(), &["eval", "test.jsonl", "--methods", "none", "--out", "run"]);
+        assert_eq!(refused.status.code(), Some(2), "{name}");
+        let said = err(&refused);
+        assert!(
+            said.contains(name) && (name == "manifest.json" || said.contains("is a symbolic link to")),
+            "{said}"
+        );
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine", "{name}");
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+    let there = folder.path().join("there");
+    std::fs::create_dir_all(there.join(".linelens")).unwrap();
+    symlink(&mine, there.join(".linelens/annotations.jsonl")).unwrap();
+    let refused = run(folder.path(), &["unpack", "test.jsonl", "there"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(err(&refused).contains("it is a symbolic link to"), "{}", err(&refused));
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
 }
 
 #[test]
@@ -292,7 +391,33 @@ fn a_threshold_is_tuned_elsewhere() {
     assert!(err(&same).contains("both files are the same"), "{}", err(&same));
     let shared = eval("shared.jsonl");
     assert_eq!(shared.status.code(), Some(2));
-    assert!(err(&shared).contains("3 functions are in both, whitespace aside"), "{}", err(&shared));
+    assert!(
+        err(&shared).contains("3 functions are in both, comments and whitespace aside"),
+        "{}",
+        err(&shared)
+    );
+    // Comments make no other function, however short it is.
+    let commented = dataset(0, 3)
+        .replace("{\\n", "{\\n\\t/* the same, said at some length */\\n")
+        .replace(";", "; // so");
+    std::fs::write(folder.path().join("commented.jsonl"), commented).unwrap();
+    let commented = eval("commented.jsonl");
+    assert_eq!(commented.status.code(), Some(2));
+    assert!(err(&commented).contains("9 functions are in both"), "{}", err(&commented));
+    // Nearly the same is said, not refused.
+    let renamed = dataset(0, 1).replace("copy_", "copied_");
+    let (apart, first) = (dataset(103, 2), renamed.lines().next().unwrap());
+    std::fs::write(folder.path().join("renamed.jsonl"), format!("{apart}{first}\n")).unwrap();
+    std::fs::write(folder.path().join("apart.jsonl"), apart).unwrap();
+    for (valid, is_near) in [("renamed.jsonl", true), ("apart.jsonl", false)] {
+        let output = eval(valid);
+        assert!(output.status.success(), "{}", err(&output));
+        let said =
+            err(&output).contains("functions are nearly the same as one that the threshold is tuned on");
+        assert_eq!(said, is_near, "{}", err(&output));
+        let found: Value = serde_json::from_str(&out(&output)).unwrap();
+        assert_eq!(found["splits"][0]["nearThreshold"].as_u64().unwrap() > 0, is_near);
+    }
     let tuned = eval("valid.jsonl");
     assert!(tuned.status.success(), "{}", err(&tuned));
     let found: Value = serde_json::from_str(&out(&tuned)).unwrap();
@@ -315,7 +440,8 @@ fn a_threshold_is_tuned_elsewhere() {
 #[test]
 fn malformed_rows_are_counted_by_kind_and_leakage_is_reported() {
     let bad = "not json\n[1]\n{\"func\": 3, \"target\": 1}\n{\"func\": \"int f;\", \"target\": 7}\n";
-    let train = dataset(0, 1).replace("\\t", "  ");
+    // Whitespace differs, and of one function the comments.
+    let train = dataset(0, 1).replace("\\t", "  ").replacen("strcpy(out", "/* now */ strcpy(out", 1);
     let folder = workspace(&[("test.jsonl", format!("{}{bad}", dataset(0, 2))), ("train.jsonl", train)]);
     let output = run(
         folder.path(),
@@ -329,11 +455,172 @@ fn malformed_rows_are_counted_by_kind_and_leakage_is_reported() {
     assert!(kinds.len() >= 3, "{kinds:?}");
     assert!(err(&output).contains("4 rows were skipped"), "{}", err(&output));
     let leakage = &found["splits"][0]["leakage"];
-    assert_eq!((leakage["functions"].as_u64(), leakage["withoutWhitespace"].as_u64()), (Some(6), Some(3)));
+    assert_eq!((leakage["functions"].as_u64(), leakage["withoutWhitespace"].as_u64()), (Some(6), Some(2)));
+    assert_eq!((leakage["withoutComments"].as_u64(), leakage["near"].as_u64()), (Some(3), Some(3)));
     assert_eq!((leakage["byCommit"].as_u64(), leakage["exact"].as_u64()), (Some(3), Some(0)));
     assert_eq!(found["evaluations"][0]["counts"]["functions"], 6);
     let empty = run(folder.path(), &["eval", "none.jsonl"]);
     assert_eq!(empty.status.code(), Some(2));
+}
+
+/// Records of three annotators on the functions of a file, for eval and for the editor.
+fn annotated() -> tempfile::TempDir {
+    let source = "int copy(char *to, const char *from)\n{\n\tto[0] = 0;\n\tstrcpy(to, from);\n\treturn 1;\n}\n\nint one(void)\n{\n\treturn 1;\n}\n";
+    let folder = workspace(&[("a.c", source.to_string())]);
+    let hash = |text: &str| {
+        use sha2::Digest;
+        sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let bodies: Vec<&str> = source.trim_end().split("\n\n").collect();
+    let line = |line: usize| json!({"line": line, "text": bodies[0].lines().nth(line - 1).unwrap(), "label": "flaw"});
+    let record = |name: &str, lines: &[usize]| {
+        json!({"file": "a.c", "function": "copy", "range": [1, 6], "body_sha256": hash(bodies[0]), "label": "vulnerable",
+               "annotator": name, "lines": lines.iter().map(|n| line(*n)).collect::<Vec<_>>()})
+    };
+    let benign = json!({"file": "a.c", "function": "one", "range": [8, 11], "body_sha256": hash(bodies[1]),
+                        "label": "benign", "annotator": "ann"});
+    let rows = [record("ann", &[3, 4]), record("bob", &[4]), record("cid", &[4, 5]), benign];
+    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    std::fs::create_dir(folder.path().join(".linelens")).unwrap();
+    std::fs::write(folder.path().join(".linelens/annotations.jsonl"), rows).unwrap();
+    folder
+}
+
+#[test]
+fn the_annotation_policy_says_which_lines_are_true() {
+    let folder = annotated();
+    for (number, (policy, lines)) in
+        [("majority", &[4][..]), ("union", &[3, 4, 5]), ("intersection", &[4]), ("annotator:cid", &[4, 5])]
+            .into_iter()
+            .enumerate()
+    {
+        let out_folder = format!("run{number}");
+        let arguments = [
+            "eval",
+            ".linelens/annotations.jsonl",
+            "--methods",
+            "attention:first",
+            "--threshold",
+            "0",
+            "--annotation-policy",
+            policy,
+            "--out",
+            &out_folder,
+        ];
+        let output = run(folder.path(), &arguments);
+        assert!(output.status.success(), "{policy}: {}", err(&output));
+        let found = report(folder.path(), &out_folder);
+        assert_eq!(found["manifest"]["splits"][0]["annotationPolicy"], policy);
+        let results = std::fs::read_to_string(folder.path().join(&out_folder).join("results.jsonl")).unwrap();
+        let rows = results.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let row = rows.into_iter().find(|row| row["function"] == 0 && row["method"].is_string()).unwrap();
+        // Every line of the function holds code and is scored.
+        let expected: Vec<usize> = lines.iter().map(|line| line - 1).collect();
+        assert_eq!(row["explanation"]["truth"], json!(expected), "{policy}");
+        let found_da = &found["evaluations"][0]["methods"][0]["alignment"]["da"]["mean"];
+
+        let arguments = [
+            "explain",
+            "a.c:2",
+            "--method",
+            "attention:first",
+            "--profile",
+            "paper",
+            "--threshold",
+            "0",
+            "--annotation-policy",
+            policy,
+            "--format",
+            "json",
+        ];
+        let output = run(folder.path(), &arguments);
+        assert!(output.status.success(), "{policy}: {}", err(&output));
+        let finding: Value = serde_json::from_str(out(&output).lines().next().unwrap()).unwrap();
+        assert_eq!(finding["alignment"]["policy"], policy);
+        assert_eq!(finding["alignment"]["lines"], json!(lines), "{policy}");
+        let (here, there) = (finding["alignment"]["da"].as_f64().unwrap(), found_da.as_f64().unwrap());
+        assert!((here - there).abs() < 1e-6, "{policy}: {here} {there}");
+    }
+    let unknown = run(folder.path(), &["explain", "a.c:2", "--annotation-policy", "loudest"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn ground_truth_in_sarif_is_the_same_ground_truth() {
+    let folder = annotated();
+    let annotations = |arguments: &[&str]| {
+        let mut all = vec!["annotations"];
+        all.extend(arguments);
+        let output = run(folder.path(), &all);
+        assert!(output.status.success(), "{}", err(&output));
+    };
+    annotations(&["export", ".linelens/annotations.jsonl", "--out", "log.sarif"]);
+    annotations(&["import", "log.sarif", "--root", ".", "--out", "back.jsonl"]);
+    let explain = |file: &str| -> Value {
+        let arguments = ["explain", "a.c:2", "--threshold", "0", "--annotations", file, "--format", "json"];
+        let output = run(folder.path(), &arguments);
+        assert!(output.status.success(), "{}", err(&output));
+        serde_json::from_str::<Value>(out(&output).lines().next().unwrap()).unwrap()["alignment"].clone()
+    };
+    let first = explain(".linelens/annotations.jsonl");
+    assert!(
+        first["da"].as_f64().unwrap() > 0.0 && first["perAnnotator"].as_object().unwrap().len() == 3,
+        "{first}"
+    );
+    assert_eq!(explain("back.jsonl"), first);
+    assert_eq!(explain("log.sarif"), first);
+}
+
+#[test]
+fn tables_say_what_is_undefined_and_what_was_counted() {
+    // Pairs alone: no benign function beside them.
+    let pairs: String =
+        dataset(0, 3).lines().filter(|line| !line.contains("\"o")).map(|line| format!("{line}\n")).collect();
+    let folder = workspace(&[("test.jsonl", pairs)]);
+    let eval = |methods: &str, granularity: &str, format: &str| {
+        let arguments =
+            ["eval", "test.jsonl", "--methods", methods, "--granularity", granularity, "--format", format];
+        let output = run(folder.path(), &arguments);
+        assert!(output.status.success(), "{}", err(&output));
+        out(&output)
+    };
+    let found: Value = serde_json::from_str(&eval("none", "line", "json")).unwrap();
+    let evaluation = &found["evaluations"][0];
+    assert!(evaluation["functions"]["f1"].is_number() && evaluation["functions"]["undefined"].is_null());
+    let slices = evaluation["slices"].as_array().unwrap();
+    let unpaired = slices.iter().find(|slice| slice["name"] == "unpaired functions").unwrap();
+    assert_eq!(unpaired["functions"]["undefined"], "no benign function");
+    for figure in ["f1", "precision", "rocAuc", "prAuc"] {
+        assert!(unpaired["functions"][figure].is_null(), "{figure}: {unpaired}");
+    }
+    assert!(unpaired["functions"]["recall"].is_number());
+
+    let printed = eval("none", "line", "markdown");
+    let row = printed.lines().find(|line| line.contains("| unpaired functions |")).unwrap();
+    assert_eq!(row.matches("undefined (no benign function)").count(), 2, "{row}");
+    assert!(!printed.contains("### Alignment") && !printed.contains("### Localisation"), "{printed}");
+    let headings = printed.lines().zip(printed.lines().skip(2)).filter(|(line, _)| line.starts_with('#'));
+    for (heading, next) in headings {
+        assert!(!next.starts_with('#'), "nothing stands under {heading}");
+    }
+    assert!(
+        printed.contains("SHA-256 of the file") && printed.contains("SHA-256 of the folder"),
+        "{printed}"
+    );
+    let manifest = &found["manifest"];
+    assert_eq!(manifest["splits"][0]["fileSha256"].as_str().unwrap().len(), 64);
+    assert_eq!(manifest["splits"][0]["functionsSha256"].as_str().unwrap().len(), 64);
+    assert_eq!(manifest["models"][0]["folderSha256"].as_str().unwrap().len(), 64);
+    let policy = manifest["splits"][0]["annotationPolicy"].as_str().unwrap();
+    assert!(policy.contains("each row is a function of its own"), "{policy}");
+
+    let statements = eval("attention:first", "statement", "markdown");
+    assert!(
+        statements.contains("every statement at 1") && statements.contains("all statements"),
+        "{statements}"
+    );
+    assert!(!statements.contains("every line at 1") && !statements.contains("all lines"), "{statements}");
+    assert!(eval("attention:first", "line", "markdown").contains("every line at 1"));
 }
 
 #[test]
@@ -434,7 +721,7 @@ fn unpack_follows_no_symbolic_link() {
 #[test]
 fn a_dry_run_counts_malformed_rows_of_each_kind() {
     let folder = tempfile::tempdir().unwrap();
-    let input = "{\"id\": 1, \"func\": \"int f;\"}\n{\"id\": 2,\n\n[3]\n{\"id\": 5, \"func\": 7}\n{\"id\": 6}\n{\"id\": \"é\", \"func\": \"é\"}\n";
+    let input = "{\"id\": 1, \"func\": \"int f;\"}\n{\"id\": 2,\n\n[3]\n{\"id\": 5, \"func\": 7}\n{\"id\": 6}\n{\"id\": \"é\", \"func\": \"é\"}\n{\"id\": 8, \"func\": \" \\n\"}\n";
     let mut child = linelens(folder.path(), &["score", "--dry-run"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -445,15 +732,17 @@ fn a_dry_run_counts_malformed_rows_of_each_kind() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let rows: Vec<Value> = out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(rows.len(), 6, "a line for every row");
+    assert_eq!(rows.len(), 7, "a line for every row");
     assert_eq!(rows[0], json!({"id": 1, "bytes": 6}));
     assert_eq!((rows[3]["id"].as_u64(), rows[3]["row"].as_u64()), (Some(5), Some(5)));
     assert_eq!(rows[5], json!({"id": "é", "bytes": 2}));
     let said = err(&output);
     assert!(
-        said.contains("4 rows have no score: 1 not JSON, 1 not an object, 2 without a string `func`"),
+        said.contains("5 rows have no score: 1 not JSON, 1 not an object, 1 with an empty `func`, 2 without a string `func`"),
         "{said}"
     );
+    assert_eq!((rows[6]["id"].as_u64(), rows[6]["row"].as_u64()), (Some(8), Some(8)));
+    assert!(rows[6]["error"].as_str().unwrap().contains("`func` is empty"), "{}", rows[6]);
 }
 
 /// Peak memory of a million rows is that of a few. Linux counts it for us.

@@ -153,12 +153,77 @@ fn alignment_is_in_every_view() {
         titles,
         [
             format!("p 0.94 · attention:last · DA {da:.2} (null {null:.2})"),
+            "explain with…".to_string(),
             "compare methods".to_string(),
             "p 0.12 · attention:last".to_string(),
+            "explain with…".to_string(),
             "compare methods".to_string(),
         ]
     );
     client.finish();
+}
+
+#[test]
+fn the_lens_asks_for_a_method() {
+    let workspace = Workspace::new();
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let lenses = client.call("textDocument/codeLens", json!({"textDocument": {"uri": uri}})).unwrap();
+    let lens = &lenses[1]["command"];
+    assert_eq!(lens["title"], "explain with…");
+    client.choice = Some(json!("attention:first"));
+    client.command(lens["command"].as_str().unwrap(), lens["arguments"].clone()).unwrap();
+    until(&mut client, "other method", |client| {
+        titles(client, &uri).first().is_some_and(|title| title.starts_with("p 0.94 · attention:first"))
+    });
+    let asked =
+        client.requests.iter().find(|request| request["method"] == "window/showMessageRequest").unwrap();
+    let offered: Vec<&str> =
+        asked["params"]["actions"].as_array().unwrap().iter().map(|a| a["title"].as_str().unwrap()).collect();
+    assert_eq!(offered, ["attention:first", "attention:last"]);
+    // Who chooses nothing changes nothing.
+    client.choice = None;
+    client.command("linelens.explainWith", json!([at(&uri, 3, 4)])).unwrap();
+    client.settle();
+    assert!(titles(&mut client, &uri)[0].contains("attention:first"));
+    client.finish();
+}
+
+#[test]
+fn statements_are_shown_and_aligned_in_the_place_of_lines() {
+    let source = "int copy(char *to, const char *from)\n{\n\tstrcpy(to,\n\t       from);\n\treturn 1;\n}\n";
+    let workspace = Workspace::new();
+    std::fs::write(workspace.path("unit.c"), source).unwrap();
+    let row = json!({"file": "unit.c", "function": "copy", "range": [1, 6], "label": "vulnerable", "annotator": "bob",
+        "lines": [{"line": 4, "text": "\t       from);", "label": "flaw"}]});
+    workspace.annotate(&[row]);
+    let found = |granularity: &str| -> Value {
+        let mut setup = workspace.setup();
+        setup.options["granularity"] = json!(granularity);
+        let mut client = Client::start(setup, &Knobs::default());
+        for ignored in ["textDocument/publishDiagnostics", "linelens/relevance", "window/logMessage"] {
+            client.ignore(ignored);
+        }
+        let uri = workspace.uri("unit.c");
+        client.open(&uri, source);
+        client.settle();
+        until(&mut client, "alignment", |client| explained(client, &uri, 2).get("alignment").is_some());
+        let finding = explained(&mut client, &uri, 2);
+        client.finish();
+        finding
+    };
+    let score = |finding: &Value, line: u64| {
+        let lines = finding["lines"].as_array().unwrap();
+        lines.iter().find(|found| found["line"] == line).unwrap()["score"].as_f64().unwrap()
+    };
+    let (lines, statements) = (found("line"), found("statement"));
+    assert_eq!(lines["profile"], "editor");
+    assert_eq!(statements["profile"], "editor+granularity=statement");
+    // The call is one statement on two lines, and the labelled line makes it true; the braces are one statement, too.
+    assert_ne!(score(&lines, 2), score(&lines, 3));
+    assert_eq!(score(&statements, 2), score(&statements, 3));
+    assert!((lines["alignment"]["nullAllLines"].as_f64().unwrap() - 1.0 / 6.0).abs() < 1e-12, "{lines}");
+    assert!((statements["alignment"]["nullAllLines"].as_f64().unwrap() - 0.25).abs() < 1e-12, "{statements}");
 }
 
 #[test]
@@ -177,7 +242,7 @@ fn undefined_and_unflagged_are_told_apart() {
     assert!(unflagged["alignment"]["wouldBe"].as_f64().is_some());
     let titles = titles(&mut client, &uri);
     assert!(titles[0].ends_with("DA undefined"), "{titles:?}");
-    assert!(titles[2].contains("DA 0.00 (would be "), "{titles:?}");
+    assert!(titles[3].contains("DA 0.00 (would be "), "{titles:?}");
     client.finish();
 }
 
@@ -275,6 +340,36 @@ fn without_watchers_a_save_looks_again() {
     workspace.annotate(&[copy_row("bob", "vulnerable", &[2])]);
     client.notify("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
     until(&mut client, "alignment", |client| is_aligned(client, &uri));
+    client.finish();
+}
+
+#[test]
+fn a_second_record_of_an_annotator_is_a_warning_at_its_row() {
+    let workspace = Workspace::new();
+    let row = |annotator| copy_row(annotator, "vulnerable", &[2]);
+    workspace.annotate(&[row("bob"), row("ann"), row("bob")]);
+    let knobs = Knobs::default();
+    let mut client = Client::start(workspace.setup(), &knobs);
+    client.ignore("linelens/relevance");
+    client.ignore("window/logMessage");
+    client.open(&workspace.uri("unit.c"), UNIT);
+    client.settle();
+    let file = format!("file://{}", workspace.annotations().display());
+    let mut diagnostics = Vec::new();
+    until(&mut client, "warning", |client| {
+        let published = client.take("textDocument/publishDiagnostics");
+        for message in published.iter().filter(|message| message["uri"] == json!(file)) {
+            diagnostics = message["diagnostics"].as_array().unwrap().clone();
+        }
+        !diagnostics.is_empty()
+    });
+    assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
+    let said = diagnostics[0]["message"].as_str().unwrap();
+    let row = 1 + diagnostics[0]["range"]["start"]["line"].as_u64().unwrap();
+    assert!(
+        said.starts_with(&format!("row {row}: bob labelled this function before, in row {}", row - 2)),
+        "{said}"
+    );
     client.finish();
 }
 

@@ -42,6 +42,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evaluation",
         &["text", "syntax", "tokens", "detector", "explain", "lines", "annotations", "alignment", "analysis"],
     ),
+    ("shape", &["alignment", "analysis"]),
     ("config", &["tokens", "detector", "explain", "annotations", "analysis"]),
     ("doctor", &["escape", "tokens", "detector", "explain", "config"]),
     ("revision", &[]),
@@ -67,7 +68,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("dashmap", &["lsp"]),
     ("tokio", &["lsp", "cli"]),
     ("clap", &["cli"]),
-    ("serde", &["detector", "annotations", "config", "cli", "lsp"]),
+    ("serde", &["detector", "annotations", "shape", "config", "cli", "lsp"]),
     ("std::fs", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp"]),
     ("std::env", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp", "main.rs"]),
     ("std::process", &["detector", "annotations", "config", "doctor", "revision", "cli", "lsp", "main.rs"]),
@@ -76,10 +77,10 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tokio::net", &[]),
 ];
 
-/// Views own their formats; domain types have none. The detector reads files, it writes none; ground truth is a file
+/// Views own their formats, and `shape` what they share; domain types have none. The detector reads files, it writes none; ground truth is a file
 /// format, whose own types are serialized.
-const MAY_SERIALIZE: &[&str] = &["annotations", "config", "cli", "lsp"];
-const MAY_DESERIALIZE: &[&str] = &["annotations", "config", "cli", "lsp", "detector"];
+const MAY_SERIALIZE: &[&str] = &["annotations", "shape", "config", "cli", "lsp"];
+const MAY_DESERIALIZE: &[&str] = &["annotations", "shape", "config", "cli", "lsp", "detector"];
 const MAY_PRINT: &[&str] = &["cli", "main.rs"];
 const MAX_LINES: usize = 800;
 /// What a reader sees of the README before scrolling, roughly.
@@ -87,7 +88,7 @@ const FIRST_SCREEN: usize = 40;
 
 type Complaints = Vec<String>;
 type Rule = fn(&Source) -> Complaints;
-const RULES: &[Rule] = &[imports, foreign_paths, serialization, printing, unwrapping, module_docs];
+const RULES: &[Rule] = &[imports, foreign_paths, serialization, printing, writing, unwrapping, module_docs];
 
 // ---------------------------------------------------------------------------------------------------- the source
 
@@ -228,6 +229,24 @@ fn printing(source: &Source) -> Complaints {
         .filter(|pair| pair[0].text == "dbg" || !source.is_in(MAY_PRINT))
         .map(|pair| source.at(pair[0].line, &format!("`{}!` outside the command line", pair[0].text)))
         .collect()
+}
+
+/// Files are written in one place, which follows no symbolic link.
+fn writing(source: &Source) -> Complaints {
+    const WRITERS: &[&[&str]] =
+        &[&["File", "create"], &["File", "create_new"], &["fs", "write"], &["fs", "rename"], &["fs", "copy"]];
+    if source.is_in(&["annotations/atomic.rs"]) {
+        return Vec::new();
+    }
+    let mut complaints = Vec::new();
+    for path in source.paths() {
+        let names: Vec<&str> = path.names.iter().map(AsRef::as_ref).collect();
+        if names.contains(&"OpenOptions") || WRITERS.iter().any(|writer| names.ends_with(writer)) {
+            let message = format!("`{}` writes files; only annotations/atomic.rs does", names.join("::"));
+            complaints.push(source.at(path.line, &message));
+        }
+    }
+    complaints
 }
 
 /// A panic in waiting states why it cannot happen: `// reason: …` (or an attribute's `reason = "…"`) in the same
@@ -457,6 +476,17 @@ fn printing_is_checked() {
     rejects(printing, "src/lsp.rs", "fn f() { println!(\"x\") }");
     rejects(printing, "src/explain.rs", "fn f() { eprintln!(\"x\") }");
     rejects(printing, "src/cli.rs", "fn f() { dbg!(1); }");
+}
+
+#[test]
+fn writing_is_checked() {
+    accepts(writing, "src/annotations/atomic.rs", "use std::fs::OpenOptions;");
+    accepts(writing, "src/cli/unpack.rs", "fn f() { std::fs::read(\"x\"); File::open(\"y\"); }");
+    accepts(writing, "src/revision.rs", "#[test]\nfn f() { std::fs::write(\"x\", \"\"); }");
+    rejects(writing, "src/cli/unpack.rs", "use std::fs::{File, OpenOptions};");
+    rejects(writing, "src/cli/unpack.rs", "fn f() { File::create(\"x\"); }");
+    rejects(writing, "src/lsp/truth.rs", "fn f() { fs::rename(\"x\", \"y\"); }");
+    rejects(writing, "src/cli.rs", "fn f() { std::fs::write(\"x\", \"\"); }");
 }
 
 #[test]

@@ -20,10 +20,32 @@ pub struct Confusion {
     pub false_negatives: usize,
 }
 
-/// Function-level metrics; what would be a division by 0 is `None`.
+/// Why metrics of two classes are undefined: without one of them precision is 0 or 1 and F1 says nothing, whatever the
+/// detector does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneClass {
+    NoFunction,
+    NoVulnerable,
+    NoBenign,
+}
+
+impl OneClass {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OneClass::NoFunction => "no function",
+            OneClass::NoVulnerable => "no vulnerable function",
+            OneClass::NoBenign => "no benign function",
+        }
+    }
+}
+
+/// Function-level metrics; what would be a division by 0 is `None`, and so are precision, F1 and the areas where a class is
+/// missing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FunctionMetrics {
     pub confusion: Confusion,
+    /// Why precision, F1 and the areas are undefined; `None` where both classes are there.
+    pub one_class: Option<OneClass>,
     pub precision: Option<f64>,
     pub recall: Option<f64>,
     pub f1: Option<f64>,
@@ -56,14 +78,22 @@ impl Confusion {
     fn metrics(self, roc_auc: Option<f64>, pr_auc: Option<f64>) -> FunctionMetrics {
         let Confusion { true_positives: tp, false_positives: fp, true_negatives: tn, false_negatives: r#fn } =
             self;
+        let one_class = match (tp + r#fn, fp + tn) {
+            (0, 0) => Some(OneClass::NoFunction),
+            (0, _) => Some(OneClass::NoVulnerable),
+            (_, 0) => Some(OneClass::NoBenign),
+            _ => None,
+        };
+        let of_both = |value: Option<f64>| value.filter(|_| one_class.is_none());
         FunctionMetrics {
             confusion: self,
-            precision: ratio(tp, tp + fp),
+            one_class,
+            precision: of_both(ratio(tp, tp + fp)),
             recall: ratio(tp, tp + r#fn),
-            f1: ratio(2 * tp, 2 * tp + fp + r#fn),
+            f1: of_both(ratio(2 * tp, 2 * tp + fp + r#fn)),
             accuracy: ratio(tp + tn, self.total()),
-            roc_auc,
-            pr_auc,
+            roc_auc: of_both(roc_auc),
+            pr_auc: of_both(pr_auc),
             flag_rate: ratio(tp + fp, self.total()),
         }
     }
@@ -95,7 +125,7 @@ pub fn majority(functions: &[Judged]) -> FunctionMetrics {
 }
 
 /// The threshold between the probabilities given that maximises F1 when applied as "flag what exceeds it"; of several,
-/// the highest, which flags least. `None` without a vulnerable function.
+/// the highest, which flags least. `None` without a vulnerable or without a benign function: there F1 is undefined.
 ///
 /// It lies halfway between two neighbouring probabilities, so that rounding moves no function across it; flagging
 /// everything is 0 only where no probability is 0.
@@ -103,7 +133,7 @@ pub fn best_threshold(functions: &[Judged]) -> Option<f64> {
     let mut sorted: Vec<Judged> = functions.iter().copied().filter(|f| !f.probability.is_nan()).collect();
     sorted.sort_by(|a, b| b.probability.total_cmp(&a.probability));
     let vulnerable = sorted.iter().filter(|function| function.vulnerable).count();
-    if vulnerable == 0 {
+    if vulnerable == 0 || vulnerable == sorted.len() {
         return None;
     }
     let (mut found, mut flagged) = (0, 0);
@@ -181,12 +211,27 @@ mod tests {
     }
 
     #[test]
+    fn without_one_class_metrics_of_two_are_undefined() {
+        let found = metrics(&judged(&[(0.9, true), (0.2, true)], 0.5));
+        assert_eq!(found.one_class, Some(OneClass::NoBenign));
+        assert_eq!((found.precision, found.f1, found.roc_auc, found.pr_auc), (None, None, None, None));
+        assert_eq!((found.recall, found.flag_rate), (Some(0.5), Some(0.5)));
+        let found = metrics(&judged(&[(0.9, false), (0.2, false)], 0.5));
+        assert_eq!(found.one_class, Some(OneClass::NoVulnerable));
+        assert_eq!((found.precision, found.recall, found.f1, found.pr_auc), (None, None, None, None));
+        assert_eq!((found.accuracy, found.flag_rate), (Some(0.5), Some(0.5)));
+        assert_eq!(metrics(&[]).one_class, Some(OneClass::NoFunction));
+        assert_eq!(metrics(&judged(ROWS, 0.5)).one_class, None);
+    }
+
+    #[test]
     fn the_best_threshold_by_hand() {
         // Flagging 4 finds all 3 vulnerable ones: F1 6/7.
         assert_eq!(best_threshold(&judged(ROWS, 0.5)), Some(0.35));
         assert_eq!(best_threshold(&judged(&[(0.5, false)], 0.5)), None);
-        assert_eq!(best_threshold(&judged(&[(0.5, true)], 0.5)), Some(0.0));
-        assert_eq!(best_threshold(&judged(&[(0.0, true)], 0.5)), None);
+        assert_eq!(best_threshold(&judged(&[(0.5, true)], 0.5)), None, "of one class F1 is undefined");
+        assert_eq!(best_threshold(&judged(&[(0.5, true), (0.5, false)], 0.5)), Some(0.0));
+        assert_eq!(best_threshold(&judged(&[(0.0, true), (0.0, false)], 0.5)), None);
         let next = 0.5f64.next_up();
         assert_eq!(best_threshold(&judged(&[(next, true), (0.5, false)], 0.5)), Some(0.5));
     }

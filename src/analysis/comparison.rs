@@ -3,6 +3,7 @@
 use super::Finding;
 use crate::alignment::spearman;
 use crate::explain::Method;
+use crate::lines::LineScore;
 
 /// What the methods say of one function.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,9 +56,7 @@ impl Comparison {
             head.extend(self.rows.iter().map(|row| format!("ρ {}", row.finding.method)));
         }
         for (cells, row) in table.iter_mut().skip(1).zip(&self.rows) {
-            let top = row.finding.top_lines(3);
-            let top: Vec<String> = top.iter().map(|line| (line.line + 1).to_string()).collect();
-            cells.push(top.join(" "));
+            cells.push(top_lines(&row.finding, 3));
             let correlations = row.spearman.iter();
             cells.extend(
                 correlations.map(|value| value.map_or_else(|| "–".to_string(), |r| format!("{r:.2}"))),
@@ -65,6 +64,35 @@ impl Comparison {
         }
         table
     }
+}
+
+/// The most relevant lines, the most relevant first, equally relevant ones joined by `=`. Where more share the last place
+/// than fit, how many; where all lines do, `tie`: their order would mean nothing.
+fn top_lines(finding: &Finding, count: usize) -> String {
+    let mut ordered = finding.scored().to_vec();
+    ordered.sort_by_key(|line| line.rank);
+    // Of a statement the first line.
+    let number = |scored: &LineScore| {
+        let units = finding.statements.as_ref();
+        let line = units.and_then(|units| units.lines.get(scored.line)?.first().copied());
+        (line.unwrap_or(scored.line) + 1).to_string()
+    };
+    if ordered.len() > 1 && ordered.iter().all(|line| line.score == ordered[0].score) {
+        return "tie".to_string();
+    }
+    let mut shown: Vec<String> = Vec::new();
+    let mut left = count;
+    for tied in ordered.chunk_by(|a, b| a.score == b.score) {
+        if left == 0 {
+            break;
+        }
+        shown.push(match tied.len() <= left {
+            true => tied.iter().map(number).collect::<Vec<_>>().join("="),
+            false => format!("({} tied)", tied.len()),
+        });
+        left = left.saturating_sub(tied.len());
+    }
+    shown.join(" ")
 }
 
 /// A head and a row for each finding: method, agreement with the ground truth, completeness gap.
@@ -129,8 +157,8 @@ pub fn legend(findings: &[&Finding]) -> Vec<String> {
     }
     if let [first, _, ..] = findings {
         legend.push(format!(
-            "top lines: the three most relevant, the most relevant first; ρ: Spearman's rank correlation of the raw \
-             relevance of the {}",
+            "top lines: the three most relevant, the most relevant first, equally relevant ones joined by =; ρ: Spearman's \
+             rank correlation of the raw relevance of the {}",
             match first.statements {
                 Some(_) => "statements",
                 None => "lines",
@@ -204,6 +232,19 @@ mod tests {
     }
 
     #[test]
+    fn equally_relevant_lines_are_said_to_be() {
+        let top = |raw: &[f64]| top_lines(&finding(raw, true), 3);
+        assert_eq!(top(&[1.0, 4.0, 3.0, 2.0]), "2 3 4");
+        assert_eq!(top(&[4.0, 4.0, 3.0, 2.0]), "1=2 3");
+        assert_eq!(top(&[4.0, 3.0, 3.0, 3.0]), "1 (3 tied)");
+        assert_eq!(top(&[4.0, 4.0, 4.0, 4.0, 3.0]), "(4 tied)");
+        assert_eq!(
+            (top(&[1.0, 1.0]), top(&[1.0]), top(&[])),
+            ("tie".to_string(), "1".to_string(), String::new())
+        );
+    }
+
+    #[test]
     fn columns_say_something() {
         let with = finding(&[0.0, 1.0], true).with_truth(Some(truth(&[1])));
         let unflagged = finding(&[0.0, 1.0], false).with_truth(Some(truth(&[1])));
@@ -216,7 +257,7 @@ mod tests {
         let statement = legend(&[&with, &with]);
         assert!(statement.iter().any(|line| line.contains("DA of all lines at 1")), "{statement:?}");
         let ranks =
-            "top lines: the three most relevant, the most relevant first; ρ: Spearman's rank correlation";
+            "top lines: the three most relevant, the most relevant first, equally relevant ones joined by =";
         assert!(statement.iter().any(|line| line.starts_with(ranks)), "{statement:?}");
         assert!(legend(&[&unflagged]).iter().any(|line| line.contains("not flagged")));
     }

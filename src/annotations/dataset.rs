@@ -5,6 +5,7 @@
 
 use super::problem::RowError;
 use super::{DatasetRow, Record, Sample};
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -131,6 +132,18 @@ pub fn open_in(path: &Path, format: Option<Format>, root: &Path) -> Result<Sampl
     Ok(Samples { format: samples.format, rows })
 }
 
+/// [`import`], but the functions of SARIF results are looked up as by [`open`], for without them nothing says which record
+/// belongs to which function. A result whose function is not found there stays as it is, without code.
+pub fn import_located(path: &Path, format: Option<Format>) -> Result<Samples, DatasetError> {
+    let samples = import(path, format)?;
+    if samples.format != Format::Sarif {
+        return Ok(samples);
+    }
+    let located = located::Located::new(samples.rows, located::root_of(path)).or_as_it_is();
+    let rows: Rows = Box::new(std::iter::once_with(|| located::joined(located)).flatten());
+    Ok(Samples { format: samples.format, rows })
+}
+
 /// [`open`], but nothing is looked up elsewhere: the code of formats that hold none is empty.
 pub fn import(path: &Path, format: Option<Format>) -> Result<Samples, DatasetError> {
     let unreadable = |source| DatasetError::Unreadable { path: path.to_path_buf(), source };
@@ -142,6 +155,7 @@ pub fn import(path: &Path, format: Option<Format>) -> Result<Samples, DatasetErr
             .map_err(|reason| DatasetError::Unrecognised { path: path.to_path_buf(), reason })?,
     };
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let tag = tag(path, input.head());
     let not_of_format = |reason| DatasetError::NotOfFormat { path: path.to_path_buf(), format, reason };
     let rows: Rows = match format {
         Format::BigVul | Format::LineVul => {
@@ -150,7 +164,26 @@ pub fn import(path: &Path, format: Option<Format>) -> Result<Samples, DatasetErr
         Format::Sarif => Box::new(sarif::read(input, &name).map_err(not_of_format)?),
         _ => Box::new(json::JsonSamples::new(input, format, name).map_err(unreadable)?),
     };
+    let rows: Rows = match format {
+        Format::Native => rows,
+        _ => Box::new(rows.map(move |row| row.map(|sample| with_own_pair(sample, &tag)))),
+    };
     Ok(Samples { format, rows })
+}
+
+/// What tells a file's pairs from those of another of the same name: its length and how it begins.
+fn tag(path: &Path, head: &[u8]) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(std::fs::metadata(path).map_or(0, |metadata| metadata.len()).to_le_bytes());
+    hasher.update(head);
+    hasher.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn with_own_pair(mut sample: Sample, tag: &str) -> Sample {
+    if let Some(pair) = &mut sample.record.pair {
+        pair.id = format!("{}#{tag}", pair.id);
+    }
+    sample
 }
 
 type Rows = Box<dyn Iterator<Item = Result<Sample, RowError>> + Send>;

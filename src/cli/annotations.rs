@@ -5,6 +5,7 @@ use crate::annotations::agreement::{self, Agreement};
 use crate::annotations::atomic::AtomicFile;
 use crate::annotations::dataset::{self, Format, Samples};
 use crate::annotations::export::{NotExported, SarifWriter};
+use crate::annotations::repeats::{self, Said};
 use crate::annotations::{Record, RowError, native};
 use crate::escape;
 use clap::{Args, Subcommand, ValueEnum};
@@ -116,12 +117,12 @@ pub(super) fn run(command: &Annotations, output: &mut Output) -> Result<u8, Fail
 
 fn import(command: &Import, output: &mut Output) -> Result<usize, Failure> {
     let sink = Sink::new(command.out.as_deref(), command.force)?;
-    let mut writer = Native::new(sink, output)?;
+    let mut writer = Native::new(sink);
     let mut bad = 0;
     for file in &command.from.files {
         let samples = match &command.root {
             Some(root) => command.from.open(file, |path, format| dataset::open_in(path, format, root))?,
-            None => command.from.open(file, dataset::import)?,
+            None => command.from.open(file, dataset::import_located)?,
         };
         bad += each(file, samples, SHOWN_A_KIND, output, |mut record, output| {
             if command.annotator.is_some() {
@@ -131,7 +132,7 @@ fn import(command: &Import, output: &mut Output) -> Result<usize, Failure> {
         })?
         .bad;
     }
-    writer.sink.finish(output)?;
+    writer.finish(output)?;
     Ok(bad)
 }
 
@@ -139,13 +140,13 @@ fn export(command: &Export, output: &mut Output) -> Result<usize, Failure> {
     let sink = Sink::new(command.out.as_deref(), command.force)?;
     let mut bad = 0;
     if command.to == To::Native {
-        let mut writer = Native::new(sink, output)?;
+        let mut writer = Native::new(sink);
         for file in &command.from.files {
-            let samples = command.from.open(file, dataset::import)?;
+            let samples = command.from.open(file, dataset::import_located)?;
             bad +=
                 each(file, samples, SHOWN_A_KIND, output, |record, output| writer.add(&record, output))?.bad;
         }
-        writer.sink.finish(output)?;
+        writer.finish(output)?;
         return Ok(bad);
     }
     let mut left_out: BTreeMap<NotExported, usize> = BTreeMap::new();
@@ -153,7 +154,7 @@ fn export(command: &Export, output: &mut Output) -> Result<usize, Failure> {
     let mut writer = SarifWriter::new(Vec::new())?;
     let mut sink = sink;
     for file in &command.from.files {
-        let samples = command.from.open(file, dataset::import)?;
+        let samples = command.from.open(file, dataset::import_located)?;
         bad += each(file, samples, SHOWN_A_KIND, output, |record, output| {
             if let Err(reason) = writer.add(&record)? {
                 *left_out.entry(reason).or_default() += 1;
@@ -175,7 +176,7 @@ fn compare(command: &AgreementOf, output: &mut Output) -> Result<usize, Failure>
     let mut records = Vec::new();
     let mut bad = 0;
     for file in &command.from.files {
-        let samples = command.from.open(file, dataset::import)?;
+        let samples = command.from.open(file, dataset::import_located)?;
         bad += each(file, samples, SHOWN_A_KIND, output, |record, _| {
             records.push(record);
             Ok(())
@@ -243,7 +244,7 @@ fn check(command: &Check, output: &mut Output) -> Result<usize, Failure> {
     let mut bad = 0;
     let shown = if command.all { usize::MAX } else { SHOWN_A_KIND };
     for file in &command.from.files {
-        let samples = command.from.open(file, dataset::import)?;
+        let samples = command.from.open(file, dataset::import_located)?;
         let format = samples.format();
         let mut labels = [0_usize; 3];
         let (mut with_lines, mut lines) = (0, 0);
@@ -294,10 +295,22 @@ fn each(
     let name = escape::terminal(&file.to_string_lossy());
     let mut count = Count::default();
     let mut kinds: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let format = samples.format();
+    let (mut said, mut repeated, mut not_found) = (Said::default(), 0, 0);
     for sample in samples {
         match sample {
             Ok(sample) => {
                 count.good += 1;
+                if format == Format::Native
+                    && let Some(earlier) = said.before(&sample.record, sample.row)
+                {
+                    repeated += 1;
+                    if repeated <= shown {
+                        let said = escape::terminal(&repeats::sentence(&sample.record, earlier));
+                        output.warn(&format!("{name}, row {}: {said}", sample.row));
+                    }
+                }
+                not_found += usize::from(format == Format::Sarif && sample.code.is_empty());
                 take(sample.record, output)?;
             }
             Err(RowError { row, reason }) => {
@@ -313,6 +326,15 @@ fn each(
     if count.bad > 0 {
         let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         output.warn(&format!("{name}: {} bad rows: {}", count.bad, kinds.join(", ")));
+    }
+    if repeated > shown {
+        output.warn(&format!("{name}: {repeated} rows repeat one of their annotator"));
+    }
+    if not_found > 0 {
+        output.warn(&format!(
+            "{name}: the functions of {not_found} results were not found beside it, so their records name lines of files; \
+             `import --root DIR` says where the files are"
+        ));
     }
     Ok(count)
 }
@@ -358,16 +380,30 @@ impl Sink {
 
 struct Native {
     sink: Sink,
+    /// The header is written before the first record, so that a file that cannot be read leaves nothing on the output.
+    has_header: bool,
 }
 
 impl Native {
-    fn new(mut sink: Sink, output: &mut Output) -> Result<Native, Failure> {
-        sink.write(format!("{}\n", native::header()).as_bytes(), output)?;
-        Ok(Native { sink })
+    fn new(sink: Sink) -> Native {
+        Native { sink, has_header: false }
+    }
+
+    fn begin(&mut self, output: &mut Output) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.has_header, true) {
+            return Ok(());
+        }
+        self.sink.write(format!("{}\n", native::header()).as_bytes(), output)
     }
 
     fn add(&mut self, record: &Record, output: &mut Output) -> Result<(), Failure> {
+        self.begin(output)?;
         self.sink.write(format!("{}\n", native::to_line(record)).as_bytes(), output)
+    }
+
+    fn finish(mut self, output: &mut Output) -> Result<(), Failure> {
+        self.begin(output)?;
+        self.sink.finish(output)
     }
 }
 

@@ -117,6 +117,9 @@ pub(super) struct Explain {
     /// Ground truth: an annotation file or data set; default: the workspace's annotation files. May be repeated
     #[arg(long, value_name = "FILE")]
     pub(super) annotations: Vec<PathBuf>,
+    /// What several annotators amount to: majority, union, intersection or annotator:NAME
+    #[arg(long, value_name = "POLICY")]
+    pub(super) annotation_policy: Option<Policy>,
     /// Beside the function as of this git revision, such as HEAD
     #[arg(long, value_name = "REV", conflicts_with = "against_partner")]
     pub(super) against: Option<String>,

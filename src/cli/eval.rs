@@ -7,6 +7,7 @@ mod html;
 mod json;
 mod markdown;
 mod plots;
+mod rows;
 mod splits;
 mod store;
 mod tables;
@@ -24,13 +25,15 @@ use crate::annotations::Label;
 use crate::annotations::dataset::Format;
 use crate::config::Machine;
 use crate::escape;
+use crate::evaluation::leakage::TrainingData;
 use crate::evaluation::report::{Evaluated, Report, report};
 use crate::explain::{Method, Methods};
+use rows::Known;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use splits::{Role, Split, file_sha256};
 use std::path::{Path, PathBuf};
-use store::{Store, write_whole};
+use store::{REPORTS, Store, write_whole};
 use work::{Assignment, Pace};
 
 /// Where a threshold comes from.
@@ -51,7 +54,7 @@ struct Model {
     /// Its name, with the beginning of its hash where another has the same.
     name: String,
     /// Over all files of its folder that may change what it says.
-    sha256: String,
+    folder_sha256: String,
     onnx_sha256: String,
     threshold: f64,
     provider: String,
@@ -76,6 +79,8 @@ struct Evaluation {
 /// Everything that the reports show.
 struct Outcome {
     manifest: Value,
+    /// What was scored: `lines`, `statements` or `units`.
+    counted: &'static str,
     models: Vec<Model>,
     splits: Vec<Split>,
     evaluations: Vec<Evaluation>,
@@ -88,7 +93,10 @@ pub(super) fn run(global: &Global, command: &Eval, output: &mut Output) -> Resul
     let mut models = models(global, command, &machine, &options, output)?;
     let manifest = manifest(command, &options, &models, &splits);
     let mut store = match &command.out {
-        Some(folder) => Store::open(folder, &manifest)?,
+        Some(folder) => {
+            let functions = splits.iter().map(|split| split.facts.as_slice()).collect();
+            Store::open(folder, &manifest, &Known::new(models.len(), functions, &options), output)?
+        }
         None => Store::default(),
     };
     let mut evaluations = Vec::new();
@@ -96,8 +104,10 @@ pub(super) fn run(global: &Global, command: &Eval, output: &mut Output) -> Resul
         let found = evaluate(number, &mut models, &splits, &options, command, &mut store, output)?;
         evaluations.extend(found);
     }
+    // The reports say what was evaluated by these hashes.
+    splits.iter().try_for_each(Split::check_file)?;
     evaluations.sort_by_key(|evaluation| (evaluation.split, evaluation.model));
-    let outcome = Outcome { manifest, models, splits, evaluations };
+    let outcome = Outcome { manifest, counted: options.counted(), models, splits, evaluations };
     write(&outcome, command, output)?;
     let malformed: usize = outcome.splits.iter().map(|split| split.malformed.total()).sum();
     let failed: usize = outcome.evaluations.iter().map(|evaluation| evaluation.failures.len()).sum();
@@ -116,25 +126,46 @@ fn options(global: &Global, command: &Eval, output: &mut Output) -> Result<(Mach
 
 fn survey(command: &Eval, format: Option<Format>, output: &mut Output) -> Result<Vec<Split>, Failure> {
     let train = splits::training_data(&command.train, format, output)?;
-    let reading =
-        |role| splits::Reading { format, role, limit: command.limit, policy: &command.annotation_policy };
+    let nothing = splits::Reading {
+        format,
+        role: Role::Threshold,
+        train: None,
+        tuned_on: None,
+        limit: command.limit,
+        policy: &command.annotation_policy,
+    };
+    let mut known = TrainingData::default();
+    let tuned_on = match &command.threshold_from {
+        Some(path) => {
+            Some(splits::survey(path, &nothing, &mut |sample| known.add(&sample.code, None), output)?)
+        }
+        None => None,
+    };
+    let reading = splits::Reading {
+        role: Role::Evaluated,
+        train: train.as_ref(),
+        tuned_on: tuned_on.as_ref().map(|_| &known),
+        ..nothing
+    };
     let mut found: Vec<Split> = Vec::new();
     for path in &command.datasets {
-        let split = splits::survey(path, &reading(Role::Evaluated), train.as_ref(), output)?;
-        if let Some(same) = found.iter().find(|other| other.sha256 == split.sha256) {
+        let split = splits::survey(path, &reading, &mut |_| {}, output)?;
+        if let Some(same) = found.iter().find(|other| other.file_sha256 == split.file_sha256) {
             return Err(Failure::new(format!(
                 "{} and {} are the same file; give it once",
                 shown(&same.path),
                 shown(&split.path)
             )));
         }
+        if let Some(tuned_on) = &tuned_on {
+            splits::refuse_shared(tuned_on, &split)?;
+        }
+        if let Some(said) = splits::near_threshold(&split) {
+            output.warn(&format!("{}: {said}", shown(path)));
+        }
         found.push(split);
     }
-    if let Some(path) = &command.threshold_from {
-        let tuned_on = splits::survey(path, &reading(Role::Threshold), None, output)?;
-        found.iter().try_for_each(|evaluated| splits::refuse_shared(&tuned_on, evaluated))?;
-        found.push(tuned_on);
-    }
+    found.extend(tuned_on);
     Ok(found)
 }
 
@@ -153,7 +184,7 @@ fn models(
     let mut models: Vec<Model> = Vec::new();
     for path in paths {
         let model = model(Machine { model: path, ..machine.clone() }, command, options, output)?;
-        if let Some(same) = models.iter().find(|other| other.sha256 == model.sha256) {
+        if let Some(same) = models.iter().find(|other| other.folder_sha256 == model.folder_sha256) {
             return Err(Failure::new(format!("the model {} was given twice", escape::terminal(&same.name))));
         }
         models.push(model);
@@ -161,7 +192,7 @@ fn models(
     let names: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
     for model in &mut models {
         if names.iter().filter(|name| **name == model.name).count() > 1 {
-            model.name = format!("{} ({})", model.name, &model.sha256[..8]);
+            model.name = format!("{} ({})", model.name, &model.folder_sha256[..8]);
         }
     }
     Ok(models)
@@ -178,7 +209,7 @@ fn model(machine: Machine, command: &Eval, options: &Options, output: &mut Outpu
     Ok(Model {
         machine,
         name: info.name.clone(),
-        sha256: folder_sha256(&info.directory)?,
+        folder_sha256: folder_sha256(&info.directory)?,
         onnx_sha256: info.sha256.clone(),
         threshold: options.threshold.unwrap_or(info.threshold),
         provider: info.execution_provider.clone(),
@@ -255,7 +286,7 @@ fn manifest(command: &Eval, options: &Options, models: &[Model], splits: &[Split
         .iter()
         .map(|model| {
             json!({
-                "name": model.name, "sha256": model.sha256, "onnxSha256": model.onnx_sha256,
+                "name": model.name, "folderSha256": model.folder_sha256, "onnxSha256": model.onnx_sha256,
                 "profile": model.profile, "executionProvider": model.provider, "threads": model.threads,
             })
         })
@@ -263,16 +294,16 @@ fn manifest(command: &Eval, options: &Options, models: &[Model], splits: &[Split
     let splits: Vec<Value> = splits
         .iter()
         .map(|split| {
-            let policy = (split.format == Format::Native).then(|| split.policy.to_string());
             json!({
-                "name": split.name, "sha256": split.sha256, "format": split.format.as_str(),
+                "name": split.name, "fileSha256": split.file_sha256, "functionsSha256": split.functions_sha256,
+                "format": split.format.as_str(),
                 "role": if split.role == Role::Evaluated { "evaluated" } else { "threshold" },
-                "functions": split.facts.len(), "annotationPolicy": policy,
+                "functions": split.facts.len(), "annotationPolicy": split.annotation_policy(),
             })
         })
         .collect();
     json!({
-        "schema": "linelens-eval", "schemaVersion": 1, "version": env!("CARGO_PKG_VERSION"),
+        "schema": "linelens-eval", "schemaVersion": 2, "version": env!("CARGO_PKG_VERSION"),
         "models": models, "splits": splits, "seed": SEED, "threshold": options.threshold,
         "limit": command.limit, "batch": command.batch, "faithfulness": command.faithfulness,
     })
@@ -353,7 +384,7 @@ fn threshold(
     };
     let best = functions::best_threshold(&judged(0.0)).ok_or_else(|| {
         Failure::new(format!(
-            "{}: no threshold can be tuned on it: no vulnerable function was scored",
+            "{}: no threshold can be tuned on it: F1 is undefined without a vulnerable and a benign function that were scored",
             shown(&split.path)
         ))
     })?;
@@ -384,9 +415,9 @@ fn write(outcome: &Outcome, command: &Eval, output: &mut Output) -> Result<(), F
     let as_json = format!("{:#}\n", json::render(outcome));
     let html = html::render(&sections);
     if let Some(folder) = &command.out {
-        write_whole(&folder.join("report.json"), as_json.as_bytes())?;
-        write_whole(&folder.join("report.md"), markdown.as_bytes())?;
-        write_whole(&folder.join("report.html"), html.as_bytes())?;
+        for (name, text) in REPORTS.iter().zip([&as_json, &markdown, &html]) {
+            write_whole(&folder.join(name), text.as_bytes())?;
+        }
     }
     let text = match command.format {
         EvalFormat::Markdown => markdown,

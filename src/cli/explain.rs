@@ -18,7 +18,10 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
     let all_methods = command.method.as_deref() == Some("all");
     let method = command.method.as_deref().filter(|_| !all_methods);
     let config = set_up::config(global, Some((&command.analysis, method)), output)?;
-    let settings = config.settings();
+    let mut settings = config.settings();
+    if let Some(policy) = &command.annotation_policy {
+        settings.annotation_policy.clone_from(policy);
+    }
     let options = Options { faithfulness: command.faithfulness, ..settings.options };
 
     let (document, functions) = read(command, output)?;

@@ -3,9 +3,9 @@
 use super::arguments::{Global, Graph};
 use super::output::{Failure, Output};
 use super::set_up;
+use crate::annotations::atomic;
 use crate::explain::Method;
 use crate::{doctor, escape};
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(super) fn run(global: &Global, command: &Graph, output: &mut Output) -> Resu
         })
         .map_err(|error| Failure::new(format!("{method} is not available for this model: {error}")))?;
     let shown = escape::terminal(&command.out.display().to_string());
-    let written = OpenOptions::new().write(true).create_new(true).open(&command.out);
+    let written = atomic::create_new(&command.out);
     written
         .and_then(|mut file| file.write_all(&model))
         .map_err(|error| Failure::new(format!("{shown} cannot be written: {error}")))?;

@@ -1,11 +1,11 @@
 //! The JSON of the command line: the finding's one shape, with 1-based lines of the file.
 
-use crate::alignment::TOP_K;
 use crate::analysis::Finding;
 use crate::analysis::agreement::Agreement;
 use crate::analysis::comparison::{Comparison, MethodRow};
 use crate::analysis::pair::{PairView, SideLine, Version};
 use crate::detector::DetectorInfo;
+use crate::shape::AlignmentShape;
 use crate::text::LineIndex;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -31,30 +31,7 @@ pub(super) struct FindingJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     faithfulness: Option<FaithfulnessJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    alignment: Option<AlignmentJson<'a>>,
-}
-
-/// Ground truth and how far the lines agree with it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AlignmentJson<'a> {
-    da: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    would_be: Option<f64>,
-    null_all_lines: Option<f64>,
-    null_permutation: Option<f64>,
-    intersection: f64,
-    union: f64,
-    ifa: Option<usize>,
-    top_k: Map<String, Value>,
-    unmatched: usize,
-    outside_window: usize,
-    policy: &'a str,
-    label: &'static str,
-    lines: Vec<usize>,
-    per_annotator: Map<String, Value>,
+    alignment: Option<AlignmentShape>,
 }
 
 /// All methods on one function.
@@ -84,7 +61,7 @@ struct MethodJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     faithfulness: Option<FaithfulnessJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    alignment: Option<AlignmentJson<'a>>,
+    alignment: Option<AlignmentShape>,
     spearman: Map<String, Value>,
     lines: Vec<LineJson<'a>>,
 }
@@ -202,26 +179,8 @@ fn faithfulness(finding: &Finding) -> Option<FaithfulnessJson> {
     })
 }
 
-fn alignment(agreement: &Agreement) -> AlignmentJson<'_> {
-    let Agreement { truth, alignment, per_annotator } = agreement;
-    let annotators = truth.annotators.iter().zip(per_annotator);
-    AlignmentJson {
-        da: alignment.da.as_ref().ok().copied(),
-        reason: agreement.undefined(),
-        would_be: alignment.would_be,
-        null_all_lines: alignment.null_all_lines,
-        null_permutation: alignment.null_permutation,
-        intersection: alignment.intersection,
-        union: alignment.union,
-        ifa: alignment.ifa,
-        top_k: TOP_K.iter().zip(alignment.top_k).map(|(k, hit)| (k.to_string(), hit.into())).collect(),
-        unmatched: truth.unmatched,
-        outside_window: alignment.outside_window,
-        policy: &truth.policy,
-        label: truth.label_name(),
-        lines: truth.lines.iter().map(|line| line + 1).collect(),
-        per_annotator: annotators.map(|(annotator, da)| (annotator.name.clone(), (*da).into())).collect(),
-    }
+fn alignment(agreement: &Agreement) -> AlignmentShape {
+    AlignmentShape::new(agreement, 1)
 }
 
 impl<'a> ComparisonJson<'a> {

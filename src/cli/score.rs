@@ -179,13 +179,17 @@ fn parse(bytes: &[u8]) -> Result<Row, (&'static str, String)> {
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(("not an object", "not a row: expected a JSON object".to_string()));
     }
-    serde_json::from_slice(bytes).map_err(|error| {
+    let row: Row = serde_json::from_slice(bytes).map_err(|error| {
         let kind = match error.classify() {
             serde_json::error::Category::Data => "without a string `func`",
             _ => "not JSON",
         };
         (kind, format!("not a row with a string `func`: {error}"))
-    })
+    })?;
+    if row.func.trim().is_empty() {
+        return Err(("with an empty `func`", "`func` is empty: expected the text of a function".to_string()));
+    }
+    Ok(row)
 }
 
 /// The id of a row that is otherwise unusable, where it can be read.

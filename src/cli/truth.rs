@@ -47,8 +47,7 @@ impl Truth {
             let store = Store::load(&workspace, &settings.annotations);
             sources.push(Source { store, roots: vec![workspace] });
         } else {
-            for path in named {
-                let store = Store::of_file(path);
+            for (path, store) in named.iter().zip(Store::of_files(named)) {
                 // The user named it: if nothing of it can be read, that is an error.
                 if let Some(problem) = store.problems().iter().find(|problem| problem.row.is_none())
                     && store.records().is_empty()

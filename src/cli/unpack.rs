@@ -6,10 +6,10 @@
 use super::arguments::Unpack;
 use super::eval::{Malformed, format_named, open, shown};
 use super::output::{Failure, Output};
-use crate::annotations::{Record, Sample, native};
+use crate::annotations::{Record, Sample, atomic, native};
 use crate::syntax::Language;
 use crate::text::LineIndex;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -105,7 +105,7 @@ fn make_folder(path: &Path) -> Result<(), Failure> {
 /// Writes a file that is not there; one that is must hold the same bytes.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     // A new file follows no symbolic link.
-    match OpenOptions::new().write(true).create_new(true).open(path) {
+    match atomic::create_new(path) {
         Ok(mut file) => file.write_all(bytes).map_err(|error| failed(path, "cannot be written", &error)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let is_file = std::fs::symlink_metadata(path)
@@ -113,12 +113,19 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
             if is_file && std::fs::read(path).is_ok_and(|found| found == bytes) {
                 return Ok(());
             }
-            Err(Failure::new(format!(
-                "{} is there already and is not what would be written; nothing is overwritten: choose an empty folder",
-                shown(path)
-            )))
+            Err(taken(path))
         }
         Err(error) => Err(failed(path, "cannot be written", &error)),
+    }
+}
+
+fn taken(path: &Path) -> Failure {
+    match atomic::refuse_link(path) {
+        Err(error) => failed(path, "cannot be written", &error),
+        Ok(()) => Failure::new(format!(
+            "{} is there already and is not what would be written; nothing is overwritten: choose an empty folder",
+            shown(path)
+        )),
     }
 }
 
@@ -133,11 +140,8 @@ impl Annotations {
     fn create(root: &Path) -> Result<Annotations, Failure> {
         let path = root.join(".linelens").join("annotations.jsonl");
         let temporary = root.join(".linelens").join(format!("annotations.jsonl.{}.tmp", std::process::id()));
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&temporary)
-            .map_err(|error| failed(&temporary, "cannot be made", &error))?;
+        let file =
+            atomic::create_new(&temporary).map_err(|error| failed(&temporary, "cannot be made", &error))?;
         let mut annotations = Annotations { path, temporary, out: BufWriter::new(file) };
         annotations.line(&native::header())?;
         Ok(annotations)
@@ -156,7 +160,7 @@ impl Annotations {
         written.map_err(|error| failed(&self.temporary, "cannot be written", &error))?;
         // Unlike a rename, this replaces nothing.
         let place = || -> std::io::Result<()> {
-            let mut file = OpenOptions::new().write(true).create_new(true).open(&self.path)?;
+            let mut file = atomic::create_new(&self.path)?;
             std::io::copy(&mut File::open(&self.temporary)?, &mut file)?;
             file.sync_all()
         };
@@ -166,10 +170,7 @@ impl Annotations {
                 if same_bytes(&self.temporary, &self.path).unwrap_or(false) {
                     return Ok(());
                 }
-                Err(Failure::new(format!(
-                    "{} is there already and is not what would be written; nothing is overwritten: choose an empty folder",
-                    shown(&self.path)
-                )))
+                Err(taken(&self.path))
             }
             Err(error) => Err(failed(&self.path, "cannot be written", &error)),
         }

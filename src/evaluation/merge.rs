@@ -1,17 +1,23 @@
 //! Functions that occur more than once: records of several annotators become one function, repeated texts are counted.
 
-use super::Facts;
+use super::{Facts, Fingerprint};
 use crate::annotations::policy::{Opinion, Policy};
 use crate::annotations::{FunctionLines, Label, LineLabel, Pair, Record, Sample};
 use std::collections::HashMap;
 
-/// Records about the same text as one function each, in the order of their first records; what holds for it is what
-/// `policy` makes of all of them. Of several records of one annotator the last stands.
+/// Records about the same function as one each, in the order of their first records; what holds for it is what `policy`
+/// makes of all of them. Of several records of one annotator the last stands.
+///
+/// The same function is the same text in the same file (and project, where one is named): the same text elsewhere may be
+/// used otherwise, and who labelled it there has not spoken of this one.
 pub fn merge(samples: Vec<Sample>, policy: &Policy) -> Vec<Sample> {
-    let mut places: HashMap<String, usize> = HashMap::new();
+    type Identity = (Option<String>, Option<String>, [u8; 16]);
+    let mut places: HashMap<Identity, usize> = HashMap::new();
     let mut functions: Vec<Vec<Sample>> = Vec::new();
     for sample in samples {
-        let place = *places.entry(sample.code.clone()).or_insert(functions.len());
+        let text = Fingerprint::of(&sample.code).exact;
+        let identity = (sample.project.clone(), sample.record.file.clone(), text);
+        let place = *places.entry(identity).or_insert(functions.len());
         match functions.get_mut(place) {
             Some(records) => records.push(sample),
             None => functions.push(vec![sample]),
@@ -119,6 +125,30 @@ mod tests {
         let mut again = records();
         again.push(said(code, Some("bob"), benign, &[]));
         assert_eq!(merge(again, &Policy::Majority)[0].record.label, benign);
+    }
+
+    #[test]
+    fn equal_texts_in_other_files_or_projects_are_other_functions() {
+        let code = "int f(void) { return 0; }";
+        let of = |file: &str, project: Option<&str>, annotator, label| {
+            let mut sample = said(code, Some(annotator), label, &[]);
+            sample.record.file = Some(file.to_string());
+            sample.project = project.map(str::to_string);
+            sample
+        };
+        let (vulnerable, benign) = (Label::Vulnerable, Label::Benign);
+        let merged = merge(
+            vec![
+                of("a.c", None, "ann", vulnerable),
+                of("b.c", None, "bob", benign),
+                of("a.c", None, "bob", vulnerable),
+                of("a.c", Some("p"), "ann", benign),
+            ],
+            &Policy::Majority,
+        );
+        let found: Vec<_> =
+            merged.iter().map(|s| (s.record.file.as_deref().unwrap(), s.record.label)).collect();
+        assert_eq!(found, [("a.c", vulnerable), ("b.c", benign), ("a.c", benign)]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(crate) fn actions(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
 }
 
 /// Attention of the layers in between is reached by `linelens.setMethod`: there may be many.
-fn is_common(method: Method) -> bool {
+pub(crate) fn is_common(method: Method) -> bool {
     !matches!(method, Method::Attention(Layer::Number(_)))
 }
 

@@ -146,8 +146,16 @@ fn line_truth(finding: &Finding, line: usize) -> Option<String> {
 }
 
 fn relevance(finding: &Finding, score: &LineScore) -> String {
+    let tied = finding.lines.iter().filter(|other| other.score == score.score).count() - 1;
+    let tie = match tied {
+        // Of a statement all lines are equal.
+        _ if finding.statements.is_some() => String::new(),
+        0 => String::new(),
+        1 => " (a tie with another line)".to_string(),
+        several => format!(" (a tie with {several} others)"),
+    };
     format!(
-        "line {} is number {} of {}, relevance {:.2} (raw {:.4}), seen",
+        "line {} is number {} of {}{tie}, relevance {:.2} (raw {:.4}), seen",
         score.line + 1,
         score.rank,
         finding.lines.len(),

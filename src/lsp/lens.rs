@@ -3,7 +3,7 @@
 use crate::analysis::Finding;
 use crate::escape;
 use crate::lsp::documents::Snapshot;
-use crate::lsp::proto::ext::{COMMAND_COMPARE_METHODS, COMMAND_EXPLAIN, PlaceParams};
+use crate::lsp::proto::ext::{COMMAND_COMPARE_METHODS, COMMAND_EXPLAIN, COMMAND_EXPLAIN_WITH, PlaceParams};
 use crate::lsp::proto::to_proto;
 use crate::lsp::publish;
 use crate::lsp::shared::Shared;
@@ -19,7 +19,7 @@ pub(crate) fn lenses(shared: &Shared, uri: &Uri) -> Option<Vec<CodeLens>> {
     Some(lenses.collect())
 }
 
-fn of_finding(finding: &Finding, snapshot: &Snapshot, encoding: PositionEncoding) -> [CodeLens; 2] {
+fn of_finding(finding: &Finding, snapshot: &Snapshot, encoding: PositionEncoding) -> [CodeLens; 3] {
     let range = to_proto::range(snapshot, finding.function.name_span, encoding);
     let place = PlaceParams {
         text_document: TextDocumentIdentifier { uri: snapshot.uri.clone() },
@@ -31,7 +31,11 @@ fn of_finding(finding: &Finding, snapshot: &Snapshot, encoding: PositionEncoding
         command: Some(Command { title, command: command.to_string(), arguments: Some(vec![place.clone()]) }),
         data: None,
     };
-    [lens(title(finding), COMMAND_EXPLAIN), lens("compare methods".to_string(), COMMAND_COMPARE_METHODS)]
+    [
+        lens(title(finding), COMMAND_EXPLAIN),
+        lens("explain with…".to_string(), COMMAND_EXPLAIN_WITH),
+        lens("compare methods".to_string(), COMMAND_COMPARE_METHODS),
+    ]
 }
 
 /// Such as `p 0.93 · attnlrp · DA 0.12 (null 0.09)`.

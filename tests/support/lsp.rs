@@ -3,17 +3,17 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
-use linelens::analysis::{AnalysisError, Finding, Options, Progress};
+use linelens::analysis::{AnalysisError, Finding, Granularity, Options, Progress};
 use linelens::config::Config;
 use linelens::detector::{Cancellation, DetectError, DetectorInfo};
 use linelens::explain::{Layer, Method};
-use linelens::lines::LineScore;
+use linelens::lines::{LineScore, UnitScores};
 use linelens::lsp::{Engine, StartEngine};
-use linelens::syntax::Function;
+use linelens::syntax::{self, Function};
 use linelens::text::LineIndex;
 use linelens::tokens::{LongPolicy, Normalize};
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -164,12 +164,13 @@ fn finding(
             LineScore { line, raw, score: 0.0, rank: 0 }
         })
         .collect();
-    let (low, high) = scored.iter().fold((f64::MAX, f64::MIN), |(l, h), s| (l.min(s.raw), h.max(s.raw)));
-    let mut order: Vec<usize> = (0..scored.len()).collect();
-    order.sort_by(|a, b| scored[*b].raw.total_cmp(&scored[*a].raw).then(a.cmp(b)));
-    for (rank, index) in order.into_iter().enumerate() {
-        scored[index].rank = rank + 1;
-        scored[index].score = if high > low { (scored[index].raw - low) / (high - low) } else { 0.0 };
+    let mut statements = None;
+    if options.granularity == Granularity::Statement {
+        let units = by_statement(document, lines, function, &scored);
+        scored = units.on_lines().scored;
+        statements = Some(units);
+    } else {
+        rescale(&mut scored);
     }
     let body = function.span.of(document).unwrap();
     let probability = if body.contains("strcpy") { 0.9375 } else { 0.125 };
@@ -179,7 +180,10 @@ fn finding(
         start_line,
         end_line,
         method: options.method,
-        profile: options.profile.to_string(),
+        profile: match options.granularity {
+            Granularity::Line => options.profile.to_string(),
+            Granularity::Statement => format!("{}+granularity=statement", options.profile),
+        },
         probability,
         threshold,
         flagged: probability > threshold,
@@ -187,12 +191,43 @@ fn finding(
         windows: 1,
         lines: scored,
         unseen_lines: Vec::new(),
-        statements: None,
+        statements,
         units: Vec::new(),
         completeness: None,
         faithfulness: None,
         agreement: None,
     }
+}
+
+fn rescale(scored: &mut [LineScore]) {
+    let (low, high) = scored.iter().fold((f64::MAX, f64::MIN), |(l, h), s| (l.min(s.raw), h.max(s.raw)));
+    let mut order: Vec<usize> = (0..scored.len()).collect();
+    order.sort_by(|a, b| scored[*b].raw.total_cmp(&scored[*a].raw).then(a.cmp(b)));
+    for (rank, index) in order.into_iter().enumerate() {
+        scored[index].rank = rank + 1;
+        scored[index].score = if high > low { (scored[index].raw - low) / (high - low) } else { 0.0 };
+    }
+}
+
+/// Sums the lines' relevance up by the statement that each line begins in.
+fn by_statement(document: &str, lines: &LineIndex, function: &Function, scored: &[LineScore]) -> UnitScores {
+    let statements = syntax::statements(function.span.of(document).unwrap()).unwrap();
+    let mut units: BTreeMap<usize, (Vec<usize>, f64)> = BTreeMap::new();
+    for line in scored {
+        let span = lines.line_span(line.line);
+        let text = span.of(document).unwrap();
+        let first = span.start + (text.len() - text.trim_start().len());
+        let unit = units.entry(statements.at(first.saturating_sub(function.span.start))).or_default();
+        unit.0.push(line.line);
+        unit.1 += line.raw;
+    }
+    let mut found = UnitScores::default();
+    for (number, (of_unit, raw)) in units.into_values().enumerate() {
+        found.lines.push(of_unit);
+        found.scores.scored.push(LineScore { line: number, raw, score: 0.0, rank: 0 });
+    }
+    rescale(&mut found.scores.scored);
+    found
 }
 
 // --------------------------------------------------------------------------------------------------------- client
@@ -217,6 +252,8 @@ pub struct Client {
     /// Requests of the server, by method.
     pub requests: Vec<Value>,
     pub configuration: Value,
+    /// What is chosen where the server asks.
+    pub choice: Option<Value>,
     /// Declared capabilities.
     capabilities: Value,
     progress: HashMap<String, Vec<Value>>,
@@ -354,6 +391,7 @@ impl Client {
             ignored: HashSet::new(),
             requests: Vec::new(),
             configuration: Value::Null,
+            choice: None,
             capabilities: Value::Null,
             progress: HashMap::new(),
             quiescent: false,
@@ -553,6 +591,11 @@ impl Client {
             "workspace/codeLens/refresh" => {
                 assert!(self.has("workspace.codeLens.refreshSupport"));
                 Value::Null
+            }
+            "window/showMessageRequest" => {
+                let actions = message["params"]["actions"].as_array().unwrap();
+                let is_chosen = |action: &&Value| Some(&action["title"]) == self.choice.as_ref();
+                actions.iter().find(is_chosen).cloned().unwrap_or(Value::Null)
             }
             "workspace/diagnostic/refresh" => {
                 assert!(self.has("workspace.diagnostics.refreshSupport"));

@@ -28,6 +28,8 @@ pub(super) struct Located {
     root: PathBuf,
     /// The file of the last record: neighbours in a file of records often name the same.
     open: Option<(String, SourceFile)>,
+    /// What is not found is given back without code.
+    as_it_is: bool,
 }
 
 struct SourceFile {
@@ -38,7 +40,11 @@ struct SourceFile {
 
 impl Located {
     pub(super) fn new(rows: Rows, root: PathBuf) -> Located {
-        Located { rows, root, open: None }
+        Located { rows, root, open: None, as_it_is: false }
+    }
+
+    pub(super) fn or_as_it_is(self) -> Located {
+        Located { as_it_is: true, ..self }
     }
 
     fn locate(&mut self, mut sample: Sample) -> Result<Sample, RowProblem> {
@@ -78,7 +84,11 @@ impl Iterator for Located {
             Err(error) => return Some(Err(error)),
         };
         let row = sample.row;
-        Some(self.locate(sample).map_err(|reason| RowError { row, reason }))
+        let original = self.as_it_is.then(|| sample.clone());
+        Some(match (self.locate(sample), original) {
+            (Err(RowProblem::NoCode(_)), Some(original)) => Ok(original),
+            (found, _) => found.map_err(|reason| RowError { row, reason }),
+        })
     }
 }
 

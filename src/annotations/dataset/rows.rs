@@ -117,10 +117,9 @@ impl<R: BufRead> JsonRows<R> {
         self
     }
 
-    fn line(&mut self) -> io::Result<Option<Result<Vec<u8>, RowProblem>>> {
-        let mut bytes = Vec::new();
-        let mut is_too_long = false;
-        let mut found_any = false;
+    /// The bytes up to where `end_of`, which sees them in order and each once, says that a row ends.
+    fn gather(&mut self, mut end_of: impl FnMut(&[u8]) -> Option<usize>) -> io::Result<Gathered> {
+        let mut gathered = Gathered { bytes: Vec::new(), is_too_long: false, is_empty: true, end: None };
         loop {
             let available = match self.input.fill_buf() {
                 Ok(available) => available,
@@ -128,82 +127,75 @@ impl<R: BufRead> JsonRows<R> {
                 Err(error) => return Err(error),
             };
             if available.is_empty() {
-                break;
+                return Ok(gathered);
             }
-            found_any = true;
-            let end = available.iter().position(|byte| *byte == b'\n');
+            gathered.is_empty = false;
+            let end = end_of(available);
             let content = &available[..end.unwrap_or(available.len())];
-            is_too_long |= bytes.len() + content.len() > self.most_bytes;
-            if is_too_long {
-                bytes = Vec::new();
+            gathered.is_too_long |= gathered.bytes.len() + content.len() > self.most_bytes;
+            if gathered.is_too_long {
+                gathered.bytes = Vec::new();
             } else {
-                bytes.extend_from_slice(content);
+                gathered.bytes.extend_from_slice(content);
             }
+            gathered.end = end.map(|end| available[end]);
             let count = end.map_or(available.len(), |end| end + 1);
             self.input.consume(count);
             if end.is_some() {
-                break;
+                return Ok(gathered);
             }
         }
-        if is_too_long {
-            return Ok(Some(Err(RowProblem::TooLong(self.most_bytes))));
-        }
-        Ok(found_any.then_some(Ok(bytes)))
+    }
+
+    fn line(&mut self) -> io::Result<Option<Result<Vec<u8>, RowProblem>>> {
+        let line = self.gather(|bytes| bytes.iter().position(|byte| *byte == b'\n'))?;
+        Ok((!line.is_empty).then(|| line.row(self.most_bytes)))
     }
 
     /// The next element, by brackets and strings alone, so that a bad element does not hide those after it.
     fn element(&mut self) -> io::Result<Option<Result<Vec<u8>, RowProblem>>> {
-        let mut bytes = Vec::new();
-        let mut is_too_long = false;
         let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-        loop {
-            let available = match self.input.fill_buf() {
-                Ok(available) => available,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if available.is_empty() {
-                self.ended = true;
-                let cut = RowProblem::NotJson("the file ends before the array does".to_string());
-                return Ok(Some(Err(cut)));
-            }
-            let mut end = None;
-            for (at, byte) in available.iter().enumerate() {
+        let element = self.gather(|bytes| {
+            bytes.iter().position(|byte| {
                 if in_string {
                     in_string = escaped || *byte != b'"';
                     escaped = !escaped && *byte == b'\\';
-                    continue;
+                    return false;
                 }
                 match byte {
                     b'"' => in_string = true,
                     b'{' | b'[' => depth += 1,
                     b'}' | b']' if depth > 0 => depth -= 1,
-                    b',' | b']' if depth == 0 => {
-                        end = Some(at);
-                        break;
-                    }
+                    b',' | b']' if depth == 0 => return true,
                     _ => {}
                 }
-            }
-            let content = &available[..end.unwrap_or(available.len())];
-            is_too_long |= bytes.len() + content.len() > self.most_bytes;
-            if is_too_long {
-                bytes = Vec::new();
-            } else {
-                bytes.extend_from_slice(content);
-            }
-            let count = end.map_or(available.len(), |end| end + 1);
-            self.ended = end.is_some_and(|end| available[end] == b']');
-            self.input.consume(count);
-            if end.is_some() {
-                break;
-            }
+                false
+            })
+        })?;
+        self.ended = element.end != Some(b',');
+        if element.end.is_none() {
+            let cut = RowProblem::NotJson("the file ends before the array does".to_string());
+            return Ok(Some(Err(cut)));
         }
-        if is_too_long {
-            return Ok(Some(Err(RowProblem::TooLong(self.most_bytes))));
-        }
-        let is_empty_end = self.ended && bytes.trim_ascii().is_empty();
-        Ok((!is_empty_end).then_some(Ok(bytes)))
+        let is_empty_end = self.ended && !element.is_too_long && element.bytes.trim_ascii().is_empty();
+        Ok((!is_empty_end).then(|| element.row(self.most_bytes)))
+    }
+}
+
+/// A row as it was read.
+struct Gathered {
+    /// Nothing where it is too long.
+    bytes: Vec<u8>,
+    is_too_long: bool,
+    /// There was nothing to read.
+    is_empty: bool,
+    /// The byte that ended it; `None` where the file did.
+    end: Option<u8>,
+}
+
+impl Gathered {
+    fn row(self, most_bytes: usize) -> Result<Vec<u8>, RowProblem> {
+        if self.is_too_long { Err(RowProblem::TooLong(most_bytes)) } else { Ok(self.bytes) }
     }
 }
 

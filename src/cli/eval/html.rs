@@ -50,7 +50,7 @@ fn of_table(table: &Table) -> String {
         format!("<tr>{cells}</tr>\n")
     };
     let mut text = "<div class=\"wide\"><table>\n<thead>".to_string();
-    text.push_str(&row("th", &mut table.head.iter().copied()));
+    text.push_str(&row("th", &mut table.head.iter().map(String::as_str)));
     text.push_str("</thead>\n<tbody>\n");
     for cells in &table.rows {
         text.push_str(&row("td", &mut cells.iter().map(String::as_str)));

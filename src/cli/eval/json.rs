@@ -25,17 +25,17 @@ fn of_split(split: &Split) -> Value {
     let leakage = split.leakage.as_ref().map(|found| {
         json!({
             "functions": found.functions, "byCommit": found.by_commit, "exact": found.exact,
-            "withoutWhitespace": found.without_whitespace, "near": found.near, "any": found.any,
+            "withoutWhitespace": found.without_whitespace, "withoutComments": found.code, "near": found.near, "any": found.any,
             "examples": found.examples.iter().map(|(index, leak)| json!({
                 "row": split.facts[*index].row, "id": split.facts[*index].id, "commit": leak.commit, "exact": leak.exact,
-                "withoutWhitespace": leak.without_whitespace, "similarity": leak.nearest,
+                "withoutWhitespace": leak.without_whitespace, "withoutComments": leak.code, "similarity": leak.nearest,
             })).collect::<Vec<_>>(),
         })
     });
     json!({
-        "name": split.name, "sha256": split.sha256,
+        "name": split.name, "fileSha256": split.file_sha256, "functionsSha256": split.functions_sha256,
         "malformed": { "rows": split.malformed.total(), "kinds": split.malformed.kinds, "examples": split.malformed.examples },
-        "leakage": leakage,
+        "leakage": leakage, "nearThreshold": split.near_threshold,
     })
 }
 
@@ -55,7 +55,7 @@ fn of_evaluation(evaluation: &Evaluation, model: &Model, split: &Split) -> Value
         .map(|(reason, count)| (reason.as_str().to_string(), json!(count)))
         .collect();
     json!({
-        "model": model.name, "modelSha256": model.sha256, "split": split.name, "splitSha256": split.sha256,
+        "model": model.name, "modelFolderSha256": model.folder_sha256, "split": split.name, "splitFileSha256": split.file_sha256,
         "profile": model.profile, "threshold": threshold,
         "counts": {
             "functions": counts.functions, "vulnerable": counts.vulnerable, "benign": counts.benign, "unsure": counts.unsure,
@@ -83,6 +83,7 @@ fn of_functions(metrics: &FunctionMetrics) -> Value {
         "trueNegatives": counts.true_negatives, "falseNegatives": counts.false_negatives,
         "precision": metrics.precision, "recall": metrics.recall, "f1": metrics.f1, "accuracy": metrics.accuracy,
         "rocAuc": metrics.roc_auc, "prAuc": metrics.pr_auc, "flagRate": metrics.flag_rate,
+        "undefined": metrics.one_class.map(|reason| reason.as_str()),
     })
 }
 

@@ -28,18 +28,21 @@ pub(super) struct Split {
     /// Its file's name.
     pub(super) name: String,
     pub(super) role: Role,
-    /// Of the file as it lies there, hex.
-    pub(super) sha256: String,
+    /// Over the file's bytes as it was read, hex.
+    pub(super) file_sha256: String,
+    /// Over every function's text, label and ground-truth lines: what was evaluated, wherever it was read from.
+    pub(super) functions_sha256: String,
     pub(super) format: Format,
     pub(super) facts: Vec<Facts>,
     pub(super) malformed: Malformed,
     pub(super) leakage: Option<LeakageReport>,
+    /// Functions that are nearly the same as one of the split that the threshold is tuned on.
+    pub(super) near_threshold: Option<usize>,
     pub(super) policy: Policy,
     /// Native records that are part of another's function.
     pub(super) merged: usize,
     /// Of native files, whose records have to be merged: the functions.
     functions: Option<Vec<Sample>>,
-    limit: usize,
 }
 
 /// How a dataset is read.
@@ -47,6 +50,10 @@ pub(super) struct Split {
 pub(super) struct Reading<'a> {
     pub(super) format: Option<Format>,
     pub(super) role: Role,
+    /// To say what the split shares with it.
+    pub(super) train: Option<&'a TrainingData>,
+    /// The functions that the threshold is tuned on.
+    pub(super) tuned_on: Option<&'a TrainingData>,
     pub(super) limit: Option<u64>,
     pub(super) policy: &'a Policy,
 }
@@ -86,29 +93,31 @@ impl Malformed {
     }
 }
 
-/// Reads a dataset once; with training data, also what it shares with that.
+/// Reads a dataset once, and hands every function's text to `take`.
 pub(super) fn survey(
     path: &Path,
     reading: &Reading<'_>,
-    train: Option<&TrainingData>,
+    take: &mut dyn FnMut(&Sample),
     output: &mut Output,
 ) -> Result<Split, Failure> {
     let limit = reading.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let file_sha256_before = file_sha256(path)?;
     let samples = open(path, reading.format)?;
     let mut split = Split {
         path: path.to_path_buf(),
-        sha256: file_sha256(path)?,
+        file_sha256: file_sha256_before,
+        functions_sha256: String::new(),
         format: samples.format(),
         name,
         role: reading.role,
         facts: Vec::new(),
         malformed: Malformed::default(),
-        leakage: train.map(|_| LeakageReport::default()),
+        leakage: reading.train.map(|_| LeakageReport::default()),
+        near_threshold: reading.tuned_on.map(|_| 0),
         policy: reading.policy.clone(),
         merged: 0,
         functions: None,
-        limit,
     };
     let mut samples: Box<dyn Iterator<Item = Result<Sample, RowError>>> = match split.format {
         Format::Native => {
@@ -133,9 +142,8 @@ pub(super) fn survey(
             Some(Err(error)) => split.malformed.count(&error),
             Some(Ok(sample)) => {
                 let facts = Facts::of(split.facts.len(), &sample);
-                if let (Some(report), Some(train)) = (&mut split.leakage, train) {
-                    report.count(facts.index, train.look_up(&facts, &Signature::of(&sample.code)));
-                }
+                split.compare(&facts, &sample.code, reading);
+                take(&sample);
                 split.facts.push(facts);
                 if split.facts.len().is_multiple_of(1000) {
                     output.progress(&format!("{}: {} functions", shown(path), split.facts.len()));
@@ -144,6 +152,10 @@ pub(super) fn survey(
         }
     }
     output.progress("");
+    if file_sha256(path)? != split.file_sha256 {
+        return Err(changed(path, "while it was read"));
+    }
+    split.functions_sha256 = functions_sha256(&split.facts);
     split.malformed.warn(&shown(path), output);
     if let Some(said) = repeated(repeats(&split.facts)) {
         output.warn(&format!("{}: {said}", shown(path)));
@@ -155,14 +167,79 @@ pub(super) fn survey(
 }
 
 impl Split {
-    /// The functions with their texts, in the order and with the numbers of `facts`.
-    pub(super) fn samples(&self) -> Result<impl Iterator<Item = (usize, Sample)> + use<'_>, Failure> {
-        let samples: Box<dyn Iterator<Item = Sample> + '_> = match &self.functions {
+    /// Counts what a function shares with other data.
+    fn compare(&mut self, facts: &Facts, code: &str, reading: &Reading<'_>) {
+        if reading.train.is_none() && reading.tuned_on.is_none() {
+            return;
+        }
+        let signature = Signature::of(code);
+        if let (Some(report), Some(train)) = (&mut self.leakage, reading.train) {
+            report.count(facts.index, train.look_up(facts, &signature));
+        }
+        if let (Some(count), Some(tuned_on)) = (&mut self.near_threshold, reading.tuned_on) {
+            *count += usize::from(tuned_on.look_up(facts, &signature).nearest.is_some());
+        }
+    }
+
+    /// The functions with their texts, in the order and with the numbers of `facts`. What is not what was read the first
+    /// time is an error: the results would be of a file that no hash names.
+    pub(super) fn samples(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<(usize, Sample), Failure>> + use<'_>, Failure> {
+        let mut samples: Box<dyn Iterator<Item = Sample> + '_> = match &self.functions {
             Some(functions) => Box::new(functions.iter().cloned()),
             None => Box::new(open(&self.path, Some(self.format))?.flatten()),
         };
-        Ok(samples.take(self.limit.min(self.facts.len())).enumerate())
+        let changed = || changed(&self.path, "since this run began to read it");
+        Ok(self.facts.iter().map(move |facts| {
+            let sample = samples.next().ok_or_else(changed)?;
+            if Facts::of(facts.index, &sample) != *facts {
+                return Err(changed());
+            }
+            Ok((facts.index, sample))
+        }))
     }
+
+    /// The name by which results know a function's text.
+    pub(super) fn text(&self, function: usize) -> String {
+        self.facts.get(function).map(|facts| facts.fingerprint.to_hex()).unwrap_or_default()
+    }
+
+    /// Fails where the file is not any more what was read.
+    pub(super) fn check_file(&self) -> Result<(), Failure> {
+        if file_sha256(&self.path)? == self.file_sha256 {
+            return Ok(());
+        }
+        Err(changed(&self.path, "since this run began to read it"))
+    }
+
+    /// What of several annotators holds, or why nobody has to be asked.
+    pub(super) fn annotation_policy(&self) -> String {
+        match self.format {
+            Format::Native => self.policy.to_string(),
+            Format::Sarif => {
+                "none: what a run or an annotator says of a function is a function of its own".to_string()
+            }
+            _ => "none: each row is a function of its own, with the labels of the row".to_string(),
+        }
+    }
+}
+
+fn changed(path: &Path, when: &str) -> Failure {
+    Failure::new(format!(
+        "{} was changed {when}; its hash would not be that of what was evaluated: leave the file alone, and run again in \
+         another folder",
+        shown(path)
+    ))
+}
+
+fn functions_sha256(facts: &[Facts]) -> String {
+    let mut hasher = Sha256::new();
+    for facts in facts {
+        hasher.update(facts.fingerprint.exact);
+        hasher.update(format!("{:?} {:?}\n", facts.label, facts.truth));
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Copies are not independent: intervals over them are too narrow.
@@ -199,7 +276,7 @@ pub(super) fn training_data(
     Ok(Some(train))
 }
 
-/// A threshold that was tuned on a function says nothing about that function.
+/// A threshold that was tuned on a function says nothing about that function, whatever its layout and its comments.
 pub(super) fn refuse_shared(tuned_on: &Split, evaluated: &Split) -> Result<(), Failure> {
     let refuse = |what: String| {
         Err(Failure::new(format!(
@@ -208,22 +285,37 @@ pub(super) fn refuse_shared(tuned_on: &Split, evaluated: &Split) -> Result<(), F
             shown(&evaluated.path)
         )))
     };
-    if tuned_on.sha256 == evaluated.sha256 {
+    if tuned_on.file_sha256 == evaluated.file_sha256 {
         return refuse("both files are the same".to_string());
     }
-    let known: HashMap<[u8; 16], usize> =
-        tuned_on.facts.iter().map(|facts| (facts.fingerprint.without_whitespace, facts.row)).collect();
-    let mut shared = evaluated
-        .facts
-        .iter()
-        .filter_map(|facts| Some((known.get(&facts.fingerprint.without_whitespace)?, facts.row)));
+    let mut texts: HashMap<[u8; 16], usize> = HashMap::new();
+    let mut code: HashMap<[u8; 16], usize> = HashMap::new();
+    for facts in &tuned_on.facts {
+        texts.entry(facts.fingerprint.without_whitespace).or_insert(facts.row);
+        if let Some(of_code) = facts.fingerprint.of_code {
+            code.entry(of_code).or_insert(facts.row);
+        }
+    }
+    let mut shared = evaluated.facts.iter().filter_map(|facts| {
+        let of_code = facts.fingerprint.of_code.and_then(|of_code| code.get(&of_code));
+        Some((*texts.get(&facts.fingerprint.without_whitespace).or(of_code)?, facts.row))
+    });
     match shared.next() {
         None => Ok(()),
         Some((there, here)) => refuse(format!(
-            "{} functions are in both, whitespace aside; the first is row {there} there and row {here} here",
+            "{} functions are in both, comments and whitespace aside; the first is row {there} there and row {here} here",
             1 + shared.count()
         )),
     }
+}
+
+/// What is nearly the same is not refused: fixes and their functions are, too.
+pub(super) fn near_threshold(split: &Split) -> Option<String> {
+    let count = split.near_threshold.filter(|count| *count > 0)?;
+    Some(format!(
+        "{count} functions are nearly the same as one that the threshold is tuned on (Jaccard index of shingles at least 0.8), \
+         so that the threshold may flatter"
+    ))
 }
 
 pub(in crate::cli) fn format(name: Option<&str>) -> Result<Option<Format>, Failure> {

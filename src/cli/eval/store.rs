@@ -1,21 +1,23 @@
 //! The folder of a run: what it is a run of (`manifest.json`), and its results as they come (`results.jsonl`), from which
 //! an interrupted run goes on.
 
-use super::super::output::Failure;
+use super::super::output::{Failure, Output};
+use super::rows::{Known, Place, Row, Said};
 use super::splits::shown;
-use crate::alignment::Unit;
+use crate::annotations::atomic::{self, AtomicFile};
+use crate::annotations::dataset::MOST_ROW_BYTES;
 use crate::evaluation::{Explanation, Score};
-use crate::explain::{Completeness, Faithfulness, Method};
-use serde::{Deserialize, Deserializer, Serialize};
+use crate::explain::Method;
 use serde_json::Value;
-use serde_json::value::RawValue;
-use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest.json";
 const RESULTS: &str = "results.jsonl";
+/// What is written beside the results.
+pub(super) const REPORTS: [&str; 3] = ["report.json", "report.md", "report.html"];
 
 /// One model on one split.
 pub(super) type Part = (usize, usize);
@@ -28,83 +30,27 @@ pub(super) struct Store {
     file: Option<(PathBuf, File)>,
 }
 
-/// One line of the results. `model` and `split` are numbers of the manifest's lists, `function` counts the split's
-/// functions from 0.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Row {
-    model: usize,
-    split: usize,
-    function: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    method: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    score: Option<ScoreRow>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explanation: Option<ExplanationRow>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ScoreRow {
-    #[serde(deserialize_with = "exact")]
-    probability: f64,
-    tokens: usize,
-    truncated: bool,
-}
-
-/// `scores[i]` belongs to the i-th scored line; `truth` numbers those that are ground truth.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ExplanationRow {
-    #[serde(deserialize_with = "exact_list")]
-    scores: Vec<f64>,
-    truth: Vec<usize>,
-    outside: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completeness: Option<CompletenessRow>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "exact_list")]
-    faithfulness: Vec<f64>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct CompletenessRow {
-    #[serde(deserialize_with = "exact")]
-    gap: f64,
-    reached: bool,
-    evaluations: usize,
-}
-
-/// The number that was written: serde_json reads numbers a last bit off now and then, and a run that goes on must give what
-/// one gives that was not interrupted.
-fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    parse_exactly(&Box::<RawValue>::deserialize(deserializer)?)
-}
-
-fn exact_list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
-    Vec::<Box<RawValue>>::deserialize(deserializer)?.iter().map(|raw| parse_exactly(raw)).collect()
-}
-
-fn parse_exactly<E: serde::de::Error>(raw: &RawValue) -> Result<f64, E> {
-    raw.get().parse().map_err(|_| E::custom(format!("expected a number, found {}", raw.get())))
-}
-
 impl Store {
-    /// Opens a folder, making it if need be. A folder of another run is refused.
-    pub(super) fn open(folder: &Path, manifest: &Value) -> Result<Store, Failure> {
+    /// Opens a folder, making it if need be. A folder of another run is refused; results that cannot be results of this
+    /// one are computed again.
+    pub(super) fn open(
+        folder: &Path,
+        manifest: &Value,
+        known: &Known<'_>,
+        output: &mut Output,
+    ) -> Result<Store, Failure> {
         let failed = |path: &Path, what: &str, error: std::io::Error| {
             Failure::new(format!("{}: {what}: {error}", shown(path)))
         };
         std::fs::create_dir_all(folder).map_err(|error| failed(folder, "cannot be made", error))?;
+        // Before hours of work, not after them.
+        for name in REPORTS {
+            let path = folder.join(name);
+            atomic::refuse_link(&path).map_err(|error| failed(&path, "cannot be written", error))?;
+        }
         let path = folder.join(RESULTS);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&path)
-            .map_err(|error| failed(&path, "cannot be opened", error))?;
+        let mut file =
+            atomic::open_to_append(&path).map_err(|error| failed(&path, "cannot be opened", error))?;
         file.try_lock().map_err(|error| {
             Failure::new(format!(
                 "{}: another run writes here ({error}); wait for it, or choose another folder",
@@ -127,63 +73,120 @@ impl Store {
             Err(error) => return Err(failed(&manifest_path, "cannot be read", error)),
         }
         let mut store = Store::default();
-        let whole = store.read(&path, &file)?;
-        // A line that was torn by the interruption is written again.
-        file.set_len(whole).map_err(|error| failed(&path, "cannot be repaired", error))?;
-        file.seek(SeekFrom::End(0)).map_err(|error| failed(&path, "cannot be read", error))?;
+        let Found { whole, bad } = store.read(&path, &file, known)?;
+        if bad.is_empty() {
+            // A line that was torn by the interruption is written again.
+            file.set_len(whole).map_err(|error| failed(&path, "cannot be repaired", error))?;
+            file.seek(SeekFrom::End(0)).map_err(|error| failed(&path, "cannot be read", error))?;
+        } else {
+            let kinds: Vec<String> = bad.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            output.warn(&format!(
+                "{}: {} rows do not count and are computed again where they are needed: {}",
+                shown(&path),
+                bad.values().sum::<usize>(),
+                kinds.join(", ")
+            ));
+            file = store
+                .written_anew(&path, known)
+                .map_err(|error| failed(&path, "cannot be repaired", error))?;
+        }
         store.file = Some((path, file));
         Ok(store)
     }
 
-    /// Reads all whole lines and says where they end.
-    fn read(&mut self, path: &Path, file: &File) -> Result<u64, Failure> {
+    /// Reads all whole lines, says where they end, and which do not count.
+    fn read(&mut self, path: &Path, file: &File, known: &Known<'_>) -> Result<Found, Failure> {
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
-        let mut whole = 0;
-        for number in 1.. {
+        let mut found = Found::default();
+        // Two results of one thing that differ: nobody knows which is right.
+        let mut contested = HashSet::new();
+        loop {
             line.clear();
-            let read = reader
+            let read = (&mut reader)
+                .take(MOST_ROW_BYTES as u64)
                 .read_until(b'\n', &mut line)
                 .map_err(|error| Failure::new(format!("{}: cannot be read: {error}", shown(path))))?;
-            if read == 0 || !line.ends_with(b"\n") {
-                break;
+            if read == 0 || !line.ends_with(b"\n") && read < MOST_ROW_BYTES {
+                return Ok(found);
             }
-            let row = serde_json::from_slice(&line).map_err(|error| error.to_string());
-            row.and_then(|row| self.take(row)).map_err(|error| {
-                Failure::new(format!(
-                    "{}, line {number}: not a result of this version: {error}; delete the line, or choose another folder",
-                    shown(path)
-                ))
-            })?;
-            whole += read as u64;
+            found.whole += read as u64;
+            let taken = known.read(&line).and_then(|(place, said)| self.take(place, said, &mut contested));
+            if let Err(kind) = taken {
+                *found.bad.entry(kind).or_default() += 1;
+            }
         }
-        Ok(whole)
     }
 
-    fn take(&mut self, row: Row) -> Result<(), String> {
-        let part = (row.model, row.split);
-        match (row.method, row.score, row.explanation, row.error) {
-            (None, Some(score), None, None) => {
-                let ScoreRow { probability, tokens, truncated } = score;
-                let score = Score { probability, tokens, truncated };
-                self.scores.entry(part).or_default().insert(row.function, Ok(score));
+    fn take(
+        &mut self,
+        place: Place,
+        said: Said,
+        contested: &mut HashSet<(Place, Option<Method>)>,
+    ) -> Result<(), &'static str> {
+        let (part, function) = place;
+        let (method, is_new, is_same) = match &said {
+            Said::Score(score) => {
+                let there = self.score(part, function);
+                (None, there.is_none(), there == Some(score))
             }
-            (None, None, None, Some(error)) => {
-                self.scores.entry(part).or_default().insert(row.function, Err(error));
+            Said::Explanation(method, explained) => {
+                let there = self.explanation(part, *method, function);
+                (Some(*method), there.is_none(), there == Some(explained))
             }
-            (Some(method), None, explanation, error) => {
-                let method: Method =
-                    method.parse().map_err(|error: crate::explain::MethodError| error.to_string())?;
-                let explained = match (explanation, error) {
-                    (Some(explanation), None) => Ok(explanation.into_explanation()),
-                    (None, Some(error)) => Err(error),
-                    _ => return Err("expected an explanation or an error".to_string()),
-                };
-                self.explanations.entry((part, method)).or_default().insert(row.function, explained);
-            }
-            _ => return Err("expected a score, an explanation or an error".to_string()),
+        };
+        if contested.contains(&(place, method)) {
+            return Err(CONTRADICTS);
         }
-        Ok(())
+        if is_new {
+            self.insert(place, said);
+            return Ok(());
+        }
+        if is_same {
+            return Err("given twice");
+        }
+        contested.insert((place, method));
+        match method {
+            None => self.scores.entry(part).or_default().remove(&function).map(drop),
+            Some(method) => self.explanations.entry((part, method)).or_default().remove(&function).map(drop),
+        };
+        Err(CONTRADICTS)
+    }
+
+    fn insert(&mut self, (part, function): Place, said: Said) {
+        match said {
+            Said::Score(score) => {
+                self.scores.entry(part).or_default().insert(function, score);
+            }
+            Said::Explanation(method, explained) => {
+                self.explanations.entry((part, method)).or_default().insert(function, explained);
+            }
+        }
+    }
+
+    /// The file with nothing but what counts.
+    fn written_anew(&self, path: &Path, known: &Known<'_>) -> std::io::Result<File> {
+        let mut rows: Vec<(Place, String, Said)> = Vec::new();
+        for (part, scores) in &self.scores {
+            let said = scores
+                .iter()
+                .map(|(function, score)| ((*part, *function), String::new(), Said::Score(score.clone())));
+            rows.extend(said);
+        }
+        for ((part, method), explained) in &self.explanations {
+            let said = explained.iter().map(|(function, explanation)| {
+                let said = Said::Explanation(*method, explanation.clone());
+                ((*part, *function), method.to_string(), said)
+            });
+            rows.extend(said);
+        }
+        rows.sort_by(|(a, by, _), (b, or_by, _)| (a, by).cmp(&(b, or_by)));
+        let mut file = AtomicFile::create(path)?;
+        file.file().try_lock()?;
+        for (place, _, said) in &rows {
+            file.write_all(&line(&Row::new(*place, known.text(*place), said))?)?;
+        }
+        file.commit_open()
     }
 
     pub(super) fn score(&self, part: Part, function: usize) -> Option<&Result<Score, String>> {
@@ -199,68 +202,41 @@ impl Store {
         self.explanations.get(&(part, method))?.get(&function)
     }
 
-    /// Keeps a score; one that is there already stays.
+    /// Keeps a score; one that is there already stays. `text` is the fingerprint of the function's text, hex.
     pub(super) fn add_score(
         &mut self,
         part: Part,
-        function: usize,
+        (function, text): (usize, String),
         score: Result<Score, String>,
     ) -> Result<(), Failure> {
         if self.score(part, function).is_some() {
             return Ok(());
         }
-        let (of_row, error) = split(&score);
-        let of_row = of_row.map(|score| ScoreRow {
-            probability: score.probability,
-            tokens: score.tokens,
-            truncated: score.truncated,
-        });
-        self.append(&Row {
-            model: part.0,
-            split: part.1,
-            function,
-            method: None,
-            score: of_row,
-            explanation: None,
-            error,
-        })?;
-        self.scores.entry(part).or_default().insert(function, score);
-        Ok(())
+        self.add((part, function), text, Said::Score(score))
     }
 
     pub(super) fn add_explanation(
         &mut self,
         part: Part,
         method: Method,
-        function: usize,
+        (function, text): (usize, String),
         explained: Result<Explanation, String>,
     ) -> Result<(), Failure> {
         if self.explanation(part, method, function).is_some() {
             return Ok(());
         }
-        let (explanation, error) = split(&explained);
-        let explanation = explanation.map(ExplanationRow::new);
-        let method_name = Some(method.to_string());
-        self.append(&Row {
-            model: part.0,
-            split: part.1,
-            function,
-            method: method_name,
-            score: None,
-            explanation,
-            error,
-        })?;
-        self.explanations.entry((part, method)).or_default().insert(function, explained);
-        Ok(())
+        self.add((part, function), text, Said::Explanation(method, explained))
     }
 
     /// A whole line in one write, so that an interruption tears at most the last one.
-    fn append(&mut self, row: &Row) -> Result<(), Failure> {
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
-        let mut line = serde_json::to_vec(row).map_err(|error| Failure::new(format!("no JSON: {error}")))?;
-        line.push(b'\n');
-        file.write_all(&line)
-            .map_err(|error| Failure::new(format!("{}: cannot be written: {error}", shown(path))))
+    fn add(&mut self, place: Place, text: String, said: Said) -> Result<(), Failure> {
+        if let Some((path, file)) = &mut self.file {
+            line(&Row::new(place, text, &said))
+                .and_then(|line| file.write_all(&line))
+                .map_err(|error| Failure::new(format!("{}: cannot be written: {error}", shown(path))))?;
+        }
+        self.insert(place, said);
+        Ok(())
     }
 
     /// Results of one model and split, taken out: scores by function, and explanations by method.
@@ -292,66 +268,28 @@ impl Store {
     }
 }
 
+const CONTRADICTS: &str = "that contradict each other";
+
+#[derive(Debug, Default)]
+struct Found {
+    /// Bytes of the whole lines.
+    whole: u64,
+    /// Lines that do not count, by what is wrong with them.
+    bad: BTreeMap<&'static str, usize>,
+}
+
+fn line(row: &Row) -> std::io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(row).map_err(std::io::Error::other)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) scores: Vec<Option<Score>>,
     pub(super) explanations: Vec<(Method, HashMap<usize, Explanation>)>,
     /// What failed, and why: function, method, reason.
     pub(super) failures: Vec<(usize, Option<Method>, String)>,
-}
-
-impl ExplanationRow {
-    fn new(explanation: &Explanation) -> ExplanationRow {
-        let truth = explanation.units.iter().enumerate().filter(|(_, unit)| unit.is_true);
-        ExplanationRow {
-            scores: explanation.units.iter().map(|unit| unit.score).collect(),
-            truth: truth.map(|(number, _)| number).collect(),
-            outside: explanation.outside,
-            completeness: explanation.completeness.map(|c| CompletenessRow {
-                gap: c.gap,
-                reached: c.reached,
-                evaluations: c.evaluations,
-            }),
-            faithfulness: explanation.faithfulness.map_or_else(Vec::new, |f| {
-                vec![f.comprehensiveness, f.sufficiency, f.random_comprehensiveness, f.random_sufficiency]
-            }),
-        }
-    }
-
-    fn into_explanation(self) -> Explanation {
-        let mut units: Vec<Unit> =
-            self.scores.iter().map(|score| Unit { score: *score, is_true: false }).collect();
-        for number in self.truth {
-            if let Some(unit) = units.get_mut(number) {
-                unit.is_true = true;
-            }
-        }
-        Explanation {
-            units,
-            outside: self.outside,
-            completeness: self.completeness.map(|CompletenessRow { gap, reached, evaluations }| {
-                Completeness { gap, reached, evaluations }
-            }),
-            faithfulness: match self.faithfulness.as_slice() {
-                [comprehensiveness, sufficiency, random_comprehensiveness, random_sufficiency] => {
-                    Some(Faithfulness {
-                        comprehensiveness: *comprehensiveness,
-                        sufficiency: *sufficiency,
-                        random_comprehensiveness: *random_comprehensiveness,
-                        random_sufficiency: *random_sufficiency,
-                    })
-                }
-                _ => None,
-            },
-        }
-    }
-}
-
-fn split<T>(result: &Result<T, String>) -> (Option<&T>, Option<String>) {
-    match result {
-        Ok(value) => (Some(value), None),
-        Err(error) => (None, Some(error.clone())),
-    }
 }
 
 /// Results of differing manifests are not pooled.
@@ -381,39 +319,9 @@ fn same_run(path: &Path, text: &str, manifest: &Value) -> Result<(), Failure> {
 
 /// Writes a file so that it is there whole or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = PathBuf::from(temporary);
-    let written = File::create(&temporary)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&temporary, path));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
-        Failure::new(format!("{}: cannot be written: {error}", shown(path)))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn numbers_survive_the_file(values in proptest::collection::vec(-1e3f64..1e3, 1..20), tiny in any::<f64>()) {
-            prop_assume!(tiny.is_finite());
-            let scores: Vec<f64> = values.into_iter().chain([tiny, 0.1, 1.0 / 3.0]).collect();
-            let row = ExplanationRow {
-                scores: scores.clone(), truth: vec![0], outside: Some(2),
-                completeness: Some(CompletenessRow { gap: tiny, reached: true, evaluations: 4 }),
-                faithfulness: scores[..scores.len().min(4)].to_vec(),
-            };
-            let read: ExplanationRow = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
-            prop_assert_eq!(&read.scores, &scores);
-            prop_assert_eq!(&read.faithfulness, &row.faithfulness);
-            let explanation = read.into_explanation();
-            prop_assert_eq!(explanation.completeness.unwrap().gap, tiny);
-            prop_assert!(explanation.units[0].is_true);
-        }
-    }
+    let written = AtomicFile::create(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.commit()
+    });
+    written.map_err(|error| Failure::new(format!("{}: cannot be written: {error}", shown(path))))
 }

@@ -28,8 +28,14 @@ pub(super) enum Piece {
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    pub(super) head: Vec<&'static str>,
+    pub(super) head: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(head: impl IntoIterator<Item = impl Into<String>>) -> Table {
+        Table { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
 }
 
 /// How many CWEs are shown; JSON has all.
@@ -47,8 +53,8 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<Section> {
             .map(|evaluation| (&outcome.models[evaluation.model], evaluation))
             .collect();
         sections.push(about(split, &of_split));
-        sections.push(alignment(&of_split));
-        sections.push(localisation(&of_split));
+        sections.extend(alignment(&of_split, outcome.counted));
+        sections.extend(localisation(&of_split, outcome.counted));
         sections.extend(explanations(&of_split));
         sections.push(functions(&of_split));
         sections.extend(pairs(&of_split));
@@ -59,8 +65,15 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<Section> {
 }
 
 fn manifest(outcome: &Outcome) -> Section {
-    let mut splits =
-        Table { head: vec!["split", "role", "format", "functions", "SHA-256"], rows: Vec::new() };
+    let mut splits = Table::new(vec![
+        "split",
+        "role",
+        "format",
+        "functions",
+        "policy",
+        "SHA-256 of the file",
+        "SHA-256 of the functions",
+    ]);
     for split in &outcome.splits {
         let role = if split.role == Role::Evaluated { "evaluated" } else { "threshold tuned on it" };
         splits.rows.push(vec![
@@ -68,18 +81,27 @@ fn manifest(outcome: &Outcome) -> Section {
             role.to_string(),
             split.format.to_string(),
             split.facts.len().to_string(),
-            split.sha256.clone(),
+            split.annotation_policy(),
+            split.file_sha256.clone(),
+            split.functions_sha256.clone(),
         ]);
     }
-    let mut models =
-        Table { head: vec!["model", "profile", "provider", "threads", "SHA-256"], rows: Vec::new() };
+    let mut models = Table::new(vec![
+        "model",
+        "profile",
+        "provider",
+        "threads",
+        "SHA-256 of the folder",
+        "SHA-256 of model.onnx",
+    ]);
     for model in &outcome.models {
         models.rows.push(vec![
             model.name.clone(),
             model.profile.clone(),
             model.provider.clone(),
             model.threads.to_string(),
-            model.sha256.clone(),
+            model.folder_sha256.clone(),
+            model.onnx_sha256.clone(),
         ]);
     }
     let text = |key: &str| match &outcome.manifest[key] {
@@ -110,6 +132,7 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
         ));
         texts.extend(splits::repeated(counts.repeats).map(|said| format!("{said}.")));
     }
+    texts.extend(splits::near_threshold(split).map(|said| format!("{said}.")));
     if split.merged > 0 {
         texts.push(format!(
             "{} records of the file are about functions of other records; each function counts once, by the policy {}.",
@@ -143,30 +166,33 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
     Section { heading: split.name.clone(), level: 2, parts: texts.into_iter().map(Piece::Text).collect() }
 }
 
-fn alignment(of_split: &[(&Model, &Evaluation)]) -> Section {
-    let mut table = Table {
-        head: vec![
-            "model",
-            "method",
-            "F1",
-            "DA mean",
-            "DA pooled",
-            "null: permuted",
-            "null: all lines",
-            "explanation alone",
-            "its null: permuted",
-            "its null: all lines",
-            "functions",
-            "flagged",
-            "lines outside",
-        ],
-        rows: Vec::new(),
-    };
+/// `counted`: what was scored, `lines`, `statements` or `units`. Nothing where no method was asked for.
+fn alignment(of_split: &[(&Model, &Evaluation)], counted: &str) -> Option<Section> {
+    let (all, its_all, outside) =
+        (format!("null: all {counted}"), format!("its null: all {counted}"), format!("{counted} outside"));
+    let mut table = Table::new([
+        "model",
+        "method",
+        "F1",
+        "DA mean",
+        "DA pooled",
+        "null: permuted",
+        &all,
+        "explanation alone",
+        "its null: permuted",
+        &its_all,
+        "functions",
+        "flagged",
+        &outside,
+    ]);
     let mut bars = Vec::new();
     for (model, evaluation) in of_split {
         for method in &evaluation.report.methods {
-            let mut row =
-                vec![model.name.clone(), method.method.to_string(), share(evaluation.report.functions.f1)];
+            let mut row = vec![
+                model.name.clone(),
+                method.method.to_string(),
+                of_both(evaluation.report.functions.f1, &evaluation.report.functions),
+            ];
             row.extend(aligned(method.alignment.as_ref()));
             table.rows.push(row);
             if let Some(found) = &method.alignment {
@@ -184,17 +210,24 @@ fn alignment(of_split: &[(&Model, &Evaluation)]) -> Section {
             }
         }
     }
-    let text = "Detection Alignment over the vulnerable functions with ground-truth lines: the mean over functions, and pooled as \
-        Σ intersections / Σ unions. A vulnerable function that was not flagged counts 0. Both nulls keep the verdicts: \
-        scores permuted within the function, and every line at 1. \u{201c}Explanation alone\u{201d} is the mean DA as if all had been \
-        flagged, beside its own nulls.";
-    let mut parts = vec![Piece::Text(text.to_string()), Piece::Table(table)];
-    if !bars.is_empty() {
-        let caption =
-            "Mean DA with its 95% interval; the ticks are the nulls: permuted (short), all lines (long).";
-        parts.push(Piece::Plot(plots::bars(&bars), caption.to_string()));
+    if table.rows.is_empty() {
+        return None;
     }
-    Section { heading: "Alignment".to_string(), level: 3, parts }
+    let every = counted.trim_end_matches('s');
+    let text = format!(
+        "Detection Alignment over the vulnerable functions with ground-truth lines: the mean over functions, and pooled as \
+        Σ intersections / Σ unions. A vulnerable function that was not flagged counts 0. Both nulls keep the verdicts: \
+        scores permuted within the function, and every {every} at 1. \u{201c}Explanation alone\u{201d} is the mean DA as if all had been \
+        flagged, beside its own nulls."
+    );
+    let mut parts = vec![Piece::Text(text), Piece::Table(table)];
+    if !bars.is_empty() {
+        let caption = format!(
+            "Mean DA with its 95% interval; the ticks are the nulls: permuted (short), all {counted} (long)."
+        );
+        parts.push(Piece::Plot(plots::bars(&bars), caption));
+    }
+    Some(Section { heading: "Alignment".to_string(), level: 3, parts })
 }
 
 fn aligned(found: Option<&AlignmentSummary>) -> Vec<String> {
@@ -214,25 +247,24 @@ fn aligned(found: Option<&AlignmentSummary>) -> Vec<String> {
     ]
 }
 
-fn localisation(of_split: &[(&Model, &Evaluation)]) -> Section {
-    let mut table = Table {
-        head: vec![
-            "model",
-            "method",
-            "IFA mean",
-            "IFA median",
-            "top-1",
-            "top-3",
-            "top-5",
-            "top-10",
-            "effort@20%recall",
-            "recall@1%LOC",
-            "line ROC-AUC",
-            "flagged",
-            "with true lines",
-        ],
-        rows: Vec::new(),
-    };
+fn localisation(of_split: &[(&Model, &Evaluation)], counted: &str) -> Option<Section> {
+    let (auc, with_true) =
+        (format!("{} ROC-AUC", counted.trim_end_matches('s')), format!("with true {counted}"));
+    let mut table = Table::new([
+        "model",
+        "method",
+        "IFA mean",
+        "IFA median",
+        "top-1",
+        "top-3",
+        "top-5",
+        "top-10",
+        "effort@20%recall",
+        "recall@1%LOC",
+        &auc,
+        "flagged",
+        &with_true,
+    ]);
     for (model, evaluation) in of_split {
         for MethodReport { method, localisation, .. } in &evaluation.report.methods {
             let mut row = vec![model.name.clone(), method.to_string()];
@@ -248,33 +280,29 @@ fn localisation(of_split: &[(&Model, &Evaluation)]) -> Section {
             table.rows.push(row);
         }
     }
-    let text =
-        "Over the flagged functions whose true lines are known; IFA and top-k over those that have any.";
-    Section {
+    let text = format!(
+        "Over the flagged functions whose true {counted} are known; IFA and top-k over those that have any."
+    );
+    (!table.rows.is_empty()).then(|| Section {
         heading: "Localisation".to_string(),
         level: 3,
-        parts: vec![Piece::Text(text.to_string()), Piece::Table(table)],
-    }
+        parts: vec![Piece::Text(text), Piece::Table(table)],
+    })
 }
 
 /// Completeness and faithfulness, where there is something to say.
 fn explanations(of_split: &[(&Model, &Evaluation)]) -> Option<Section> {
-    let mut gaps = Table {
-        head: vec!["model", "method", "functions", "mean gap", "largest gap", "within tolerance"],
-        rows: Vec::new(),
-    };
-    let mut faithful = Table {
-        head: vec![
-            "model",
-            "method",
-            "functions",
-            "comprehensiveness",
-            "of random lines",
-            "sufficiency",
-            "of random lines",
-        ],
-        rows: Vec::new(),
-    };
+    let mut gaps =
+        Table::new(["model", "method", "functions", "mean gap", "largest gap", "within tolerance"]);
+    let mut faithful = Table::new([
+        "model",
+        "method",
+        "functions",
+        "comprehensiveness",
+        "of random lines",
+        "sufficiency",
+        "of random lines",
+    ]);
     for (model, evaluation) in of_split {
         for found in &evaluation.report.methods {
             let name = [model.name.clone(), found.method.to_string()];
@@ -308,21 +336,29 @@ const FUNCTION_HEAD: [&str; 8] =
     ["precision", "recall", "F1", "accuracy", "ROC-AUC", "PR-AUC", "flag rate", "functions"];
 
 fn function_cells(metrics: &FunctionMetrics) -> Vec<String> {
-    let shares = [
-        metrics.precision,
-        metrics.recall,
-        metrics.f1,
-        metrics.accuracy,
-        metrics.roc_auc,
-        metrics.pr_auc,
-        metrics.flag_rate,
-    ];
-    shares.into_iter().map(share).chain([metrics.confusion.total().to_string()]).collect()
+    vec![
+        of_both(metrics.precision, metrics),
+        share(metrics.recall),
+        of_both(metrics.f1, metrics),
+        share(metrics.accuracy),
+        of_both(metrics.roc_auc, metrics),
+        of_both(metrics.pr_auc, metrics),
+        share(metrics.flag_rate),
+        metrics.confusion.total().to_string(),
+    ]
+}
+
+/// A figure of two classes: where one is missing, why there is none.
+fn of_both(value: Option<f64>, metrics: &FunctionMetrics) -> String {
+    undefined(metrics).unwrap_or_else(|| share(value))
+}
+
+fn undefined(metrics: &FunctionMetrics) -> Option<String> {
+    metrics.one_class.map(|reason| format!("undefined ({})", reason.as_str()))
 }
 
 fn functions(of_split: &[(&Model, &Evaluation)]) -> Section {
-    let mut table = Table { head: vec!["model", "threshold"], rows: Vec::new() };
-    table.head.extend(FUNCTION_HEAD);
+    let mut table = Table::new(["model", "threshold"].into_iter().chain(FUNCTION_HEAD));
     let mut curves = Vec::new();
     for (model, evaluation) in of_split {
         let report = &evaluation.report;
@@ -333,11 +369,15 @@ fn functions(of_split: &[(&Model, &Evaluation)]) -> Section {
         };
         let mut row = vec![model.name.clone(), format!("{} ({from})", number(report.threshold))];
         let mut cells = function_cells(&report.functions);
-        cells[2] = report.functions.f1.map_or("–".to_string(), |f1| with_interval(f1, report.f1_interval));
-        cells[4] = report
-            .functions
-            .roc_auc
-            .map_or("–".to_string(), |auc| with_interval(auc, report.roc_auc_interval));
+        let intervals = [
+            (2, report.functions.f1, report.f1_interval),
+            (4, report.functions.roc_auc, report.roc_auc_interval),
+        ];
+        for (cell, value, interval) in intervals {
+            if let Some(value) = value {
+                cells[cell] = with_interval(value, interval);
+            }
+        }
         row.extend(cells);
         table.rows.push(row);
         curves.push((model.name.clone(), report.judged.as_slice()));
@@ -359,14 +399,10 @@ fn functions(of_split: &[(&Model, &Evaluation)]) -> Section {
 }
 
 fn pairs(of_split: &[(&Model, &Evaluation)]) -> Option<Section> {
-    let mut table = Table {
-        head: vec!["model", "row", "P-C", "P-V", "P-B", "P-R", "one answer", "P-C − P-R", "pairs"],
-        rows: Vec::new(),
-    };
-    let mut more = Table {
-        head: vec!["model", "p", "q", "binomial test", "ranked right", "ranked right, lengths within 5%"],
-        rows: Vec::new(),
-    };
+    let mut table =
+        Table::new(["model", "row", "P-C", "P-V", "P-B", "P-R", "one answer", "P-C − P-R", "pairs"]);
+    let mut more =
+        Table::new(["model", "p", "q", "binomial test", "ranked right", "ranked right, lengths within 5%"]);
     let mut texts = Vec::new();
     for (model, evaluation) in of_split {
         if let Some(found) = &evaluation.report.pairs {
@@ -393,7 +429,10 @@ fn pairs(of_split: &[(&Model, &Evaluation)]) -> Option<Section> {
     }
     let text = "A vulnerable function and its fix: P-C only the vulnerable one flagged, P-V both, P-B neither, P-R only the fix. The second \
         row is what a detector would get that flags as many functions without looking. p and q are the flag rates of the two sides.";
-    let mut parts = vec![Piece::Text(text.to_string()), Piece::Table(table), Piece::Table(more)];
+    let mut parts = Vec::new();
+    if !table.rows.is_empty() {
+        parts = vec![Piece::Text(text.to_string()), Piece::Table(table), Piece::Table(more)];
+    }
     parts.extend(texts);
     Some(Section { heading: "Pairs".to_string(), level: 3, parts })
 }
@@ -415,7 +454,11 @@ fn pair_facts(model: &str, found: &PairTable) -> Vec<String> {
             // Ties count half; the interval takes them as they round.
             let interval =
                 intervals::proportion((share * ranked.pairs as f64).round() as usize, ranked.pairs);
-            format!("{} of {}", with_interval(share, interval), ranked.pairs)
+            let ties = match ranked.ties {
+                0 => String::new(),
+                ties => format!(", {ties} of them ties"),
+            };
+            format!("{} of {}{ties}", with_interval(share, interval), ranked.pairs)
         }
     };
     vec![
@@ -434,22 +477,19 @@ fn slices(of_split: &[(&Model, &Evaluation)]) -> Vec<Section> {
     let heading = |by: Dimension| format!("By {}", by.as_str());
     let mut sections = Vec::new();
     for by in dimensions {
-        let mut table = Table {
-            head: vec![
-                "model",
-                "part",
-                "functions",
-                "vulnerable",
-                "flag rate",
-                "F1",
-                "ROC-AUC",
-                "P-C − P-R",
-                "best DA mean",
-                "its null: permuted",
-                "method",
-            ],
-            rows: Vec::new(),
-        };
+        let mut table = Table::new([
+            "model",
+            "part",
+            "functions",
+            "vulnerable",
+            "flag rate",
+            "F1",
+            "ROC-AUC",
+            "P-C − P-R",
+            "best DA mean",
+            "its null: permuted",
+            "method",
+        ]);
         let mut hidden = 0;
         for (model, evaluation) in of_split {
             let mut parts: Vec<&Slice> =
@@ -475,34 +515,54 @@ fn slices(of_split: &[(&Model, &Evaluation)]) -> Vec<Section> {
 
 fn slice_row(model: &Model, evaluation: &Evaluation, slice: &Slice) -> Vec<String> {
     let counts = slice.functions.confusion;
-    let best = slice
-        .alignment
-        .iter()
-        .zip(&evaluation.report.methods)
-        .filter_map(|(found, method)| Some((found.as_ref()?, method.method)))
-        .max_by(|(a, _), (b, _)| a.da.mean.total_cmp(&b.da.mean));
+    let methods = evaluation.report.methods.iter().map(|method| method.method.to_string());
+    let best = best(slice.alignment.iter().map(Option::as_ref).zip(methods));
     let mut row = vec![
         model.name.clone(),
         slice.name.clone(),
         counts.total().to_string(),
         (counts.true_positives + counts.false_negatives).to_string(),
         share(slice.functions.flag_rate),
-        share(slice.functions.f1),
-        share(slice.functions.roc_auc),
+        of_both(slice.functions.f1, &slice.functions),
+        of_both(slice.functions.roc_auc, &slice.functions),
         slice
             .pairs
             .as_ref()
             .map_or("–".to_string(), |p| with_interval(p.difference, Some(p.difference_interval))),
     ];
     row.extend(match best {
-        Some((found, method)) => [
+        Some(Best { found, name }) => [
             format!("{} of {}", with_interval(found.da.mean, found.mean_interval), found.functions),
             number(found.null_permutation.mean),
-            method.to_string(),
+            name,
         ],
         None => ["–".to_string(), "–".to_string(), "–".to_string()],
     });
     row
+}
+
+struct Best<'a> {
+    found: &'a AlignmentSummary,
+    /// The method, or the methods that share the first place.
+    name: String,
+}
+
+/// The highest mean DA. Methods as good as each other, but for rounding, share it.
+fn best<'a>(found: impl Iterator<Item = (Option<&'a AlignmentSummary>, String)>) -> Option<Best<'a>> {
+    const ROUNDING: f64 = 1e-9;
+    let found: Vec<(&AlignmentSummary, String)> =
+        found.filter_map(|(found, name)| Some((found?, name))).collect();
+    let (first, _) = found.iter().max_by(|(a, _), (b, _)| a.da.mean.total_cmp(&b.da.mean))?;
+    let names: Vec<&str> = found
+        .iter()
+        .filter(|(other, _)| (other.da.mean - first.da.mean).abs() <= ROUNDING)
+        .map(|(_, name)| name.as_str())
+        .collect();
+    let name = match names.as_slice() {
+        [only] => only.to_string(),
+        several => format!("tie: {}", several.join(", ")),
+    };
+    Some(Best { found: first, name })
 }
 
 fn leakage(split: &Split) -> Option<Section> {
@@ -510,16 +570,15 @@ fn leakage(split: &Split) -> Option<Section> {
     let row = |what: &str, count: usize| {
         vec![what.to_string(), count.to_string(), share(Some(count as f64 / found.functions.max(1) as f64))]
     };
-    let table = Table {
-        head: vec!["shared with the training data", "functions", "share"],
-        rows: vec![
-            row("commit", found.by_commit),
-            row("text", found.exact),
-            row("text, whitespace aside", found.without_whitespace),
-            row("nearly the same text (estimated Jaccard index of shingles at least 0.8)", found.near),
-            row("any of these", found.any),
-        ],
-    };
+    let mut table = Table::new(["shared with the training data", "functions", "share"]);
+    table.rows = vec![
+        row("commit", found.by_commit),
+        row("text", found.exact),
+        row("text, whitespace aside", found.without_whitespace),
+        row("text, comments and whitespace aside", found.code),
+        row("nearly the same text (Jaccard index of shingles at least 0.8)", found.near),
+        row("any of these", found.any),
+    ];
     let mut parts = vec![Piece::Table(table)];
     if !found.examples.is_empty() {
         let rows: Vec<String> =
@@ -549,5 +608,28 @@ fn with_interval(value: f64, interval: Option<Interval>) -> String {
     match interval {
         Some(Interval { low, high }) => format!("{value:.4} [{low:.4}, {high:.4}]"),
         None => number(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alignment::{Unit, Verdicts, align_units, localisation};
+
+    fn summary(score: f64) -> AlignmentSummary {
+        let units = [Unit { score, is_true: true }, Unit { score: 1.0, is_true: false }];
+        let verdicts = Verdicts { predicted_vulnerable: true, labelled_vulnerable: true };
+        localisation::summarize(&[align_units(&units, 0, verdicts)], 1).unwrap()
+    }
+
+    #[test]
+    fn equally_good_methods_share_the_first_place() {
+        let (good, bad) = (summary(0.5), summary(0.25));
+        let name = |found: &[(Option<&AlignmentSummary>, &str)]| {
+            best(found.iter().map(|(found, name)| (*found, name.to_string()))).map(|best| best.name)
+        };
+        assert_eq!(name(&[(Some(&bad), "a"), (Some(&good), "b"), (None, "c")]).unwrap(), "b");
+        assert_eq!(name(&[(Some(&good), "a"), (Some(&bad), "b"), (Some(&good), "c")]).unwrap(), "tie: a, c");
+        assert_eq!(name(&[(None, "a")]), None);
     }
 }

@@ -72,6 +72,7 @@ impl Assignment<'_> {
             return Ok(work.finish());
         }
         for chunk in chunks(split)? {
+            let chunk = chunk?;
             let mut sorted: Vec<&(usize, Sample)> = chunk.iter().collect();
             // Long ones first: the last to end is a short one.
             sorted.sort_by_key(|(function, sample)| (std::cmp::Reverse(sample.code.len()), *function));
@@ -83,7 +84,7 @@ impl Assignment<'_> {
             work.run(self.analyzers, &tasks, self.options, |answer| match answer {
                 Answer::Score(function, score) => {
                     let counts = missing(store, function);
-                    store.add_score(part, function, score).map(|()| counts)
+                    store.add_score(part, (function, split.text(function)), score).map(|()| counts)
                 }
                 Answer::Explanation(..) => Ok(false),
             })?;
@@ -113,6 +114,7 @@ impl Assignment<'_> {
             return Ok(work.finish());
         }
         for chunk in chunks(split)? {
+            let chunk = chunk?;
             let mut tasks: Vec<Task<'_>> = chunk
                 .iter()
                 .map(|sample| Task { samples: vec![sample], methods: missing(store, sample.0) })
@@ -121,7 +123,8 @@ impl Assignment<'_> {
             tasks.sort_by_key(|task| (std::cmp::Reverse(task.samples[0].1.code.len()), task.samples[0].0));
             work.run(self.analyzers, &tasks, self.options, |answer| match answer {
                 Answer::Explanation(function, method, explained) => {
-                    store.add_explanation(part, method, function, explained).map(|()| true)
+                    let of = (function, split.text(function));
+                    store.add_explanation(part, method, of, explained).map(|()| true)
                 }
                 Answer::Score(..) => Ok(false),
             })?;
@@ -210,10 +213,15 @@ impl Task<'_> {
     }
 }
 
-fn chunks(split: &Split) -> Result<impl Iterator<Item = Vec<(usize, Sample)>> + use<'_>, Failure> {
+type Chunk = Vec<(usize, Sample)>;
+
+fn chunks(split: &Split) -> Result<impl Iterator<Item = Result<Chunk, Failure>> + use<'_>, Failure> {
     let mut samples = split.samples()?;
     Ok(std::iter::from_fn(move || {
-        let chunk: Vec<(usize, Sample)> = samples.by_ref().take(CHUNK).collect();
-        (!chunk.is_empty()).then_some(chunk)
+        let chunk: Result<Chunk, Failure> = samples.by_ref().take(CHUNK).collect();
+        match chunk {
+            Ok(chunk) if chunk.is_empty() => None,
+            chunk => Some(chunk),
+        }
     }))
 }

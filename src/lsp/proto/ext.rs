@@ -1,5 +1,7 @@
 //! Our own messages and commands; `docs/protocol.md` describes them, a test keeps both together.
 
+pub use crate::shape::AlignmentShape;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tower_lsp::ls_types::notification::Notification;
@@ -10,6 +12,7 @@ pub const RELEVANCE: &str = "linelens/relevance";
 pub const STATUS: &str = "linelens/status";
 
 pub const COMMAND_EXPLAIN: &str = "linelens.explain";
+pub const COMMAND_EXPLAIN_WITH: &str = "linelens.explainWith";
 pub const COMMAND_SET_METHOD: &str = "linelens.setMethod";
 pub const COMMAND_NEXT_METHOD: &str = "linelens.nextMethod";
 pub const COMMAND_RELOAD: &str = "linelens.reload";
@@ -20,8 +23,9 @@ pub const COMMAND_SET_LABEL: &str = "linelens.setLabel";
 pub const COMMAND_ADD_NOTE: &str = "linelens.addNote";
 
 /// Every id for `workspace/executeCommand`.
-pub const COMMANDS: [&str; 9] = [
+pub const COMMANDS: [&str; 10] = [
     COMMAND_EXPLAIN,
+    COMMAND_EXPLAIN_WITH,
     COMMAND_SET_METHOD,
     COMMAND_NEXT_METHOD,
     COMMAND_RELOAD,
@@ -83,36 +87,7 @@ pub struct FindingMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completeness_gap: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alignment: Option<AlignmentMessage>,
-}
-
-/// Ground truth and how far the lines agree with it.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AlignmentMessage {
-    /// `null`: undefined, and `reason` says why.
-    pub da: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// What `da` would be if the function had been flagged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub would_be: Option<f64>,
-    pub null_all_lines: Option<f64>,
-    pub null_permutation: Option<f64>,
-    pub intersection: f64,
-    pub union: f64,
-    pub ifa: Option<usize>,
-    /// From `"1"`, `"3"`, `"5"` and `"10"` to whether one of so many lines is true.
-    pub top_k: Map<String, Value>,
-    pub unmatched: usize,
-    pub outside_window: usize,
-    pub policy: String,
-    /// `vulnerable`, `benign` or `unsure`.
-    pub label: String,
-    /// The ground-truth lines by the policy, scored or not.
-    pub lines: Vec<usize>,
-    /// From each annotator to the DA with that one alone.
-    pub per_annotator: Map<String, Value>,
+    pub alignment: Option<AlignmentShape>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -212,7 +187,7 @@ pub struct MethodMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completeness_gap: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alignment: Option<AlignmentMessage>,
+    pub alignment: Option<AlignmentShape>,
     /// From each method to the rank correlation with it, `null` where it is undefined.
     pub spearman: Map<String, Value>,
     pub lines: Vec<LineMessage>,

@@ -1,12 +1,10 @@
 //! From our types to LSP's. Findings must be at home in the snapshot they are drawn on.
 
 use super::ext::{
-    AlignmentMessage, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
+    AlignmentShape, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
     FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, PairMessage, SideMessage,
     VersionedDocument,
 };
-use crate::alignment::TOP_K;
-use crate::analysis::agreement::Agreement;
 use crate::analysis::comparison::Comparison;
 use crate::analysis::pair::{PairView, Version};
 use crate::analysis::{Finding, comparison};
@@ -153,7 +151,7 @@ pub(crate) fn finding_message(
         lines: line_messages(finding, version),
         unseen_lines: finding.unseen_lines.clone(),
         completeness_gap: finding.completeness.map(|completeness| completeness.gap),
-        alignment: finding.agreement.as_ref().map(alignment_message),
+        alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
     }
 }
 
@@ -184,28 +182,6 @@ fn line_messages(finding: &Finding, version: Version<'_>) -> Vec<LineMessage> {
         .collect()
 }
 
-fn alignment_message(agreement: &Agreement) -> AlignmentMessage {
-    let Agreement { truth, alignment, per_annotator } = agreement;
-    let annotators = truth.annotators.iter().zip(per_annotator);
-    AlignmentMessage {
-        da: alignment.da.as_ref().ok().copied(),
-        reason: agreement.undefined(),
-        would_be: alignment.would_be,
-        null_all_lines: alignment.null_all_lines,
-        null_permutation: alignment.null_permutation,
-        intersection: alignment.intersection,
-        union: alignment.union,
-        ifa: alignment.ifa,
-        top_k: TOP_K.iter().zip(alignment.top_k).map(|(k, hit)| (k.to_string(), hit.into())).collect(),
-        unmatched: truth.unmatched,
-        outside_window: alignment.outside_window,
-        policy: truth.policy.clone(),
-        label: truth.label_name().to_string(),
-        lines: truth.lines.clone(),
-        per_annotator: annotators.map(|(annotator, da)| (annotator.name.clone(), (*da).into())).collect(),
-    }
-}
-
 /// The table as a message; `None` where no method gave a finding. The findings are at home in the snapshot.
 pub(crate) fn comparison_message(
     found: &Comparison,
@@ -228,7 +204,7 @@ pub(crate) fn comparison_message(
             .map(|row| MethodMessage {
                 method: row.finding.method.to_string(),
                 completeness_gap: row.finding.completeness.map(|completeness| completeness.gap),
-                alignment: row.finding.agreement.as_ref().map(alignment_message),
+                alignment: row.finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
                 spearman: methods.iter().cloned().zip(row.spearman.iter().map(|r| (*r).into())).collect(),
                 lines: line_messages(&row.finding, version(snapshot)),
             })

@@ -3,18 +3,20 @@
 use super::{CancelOnDrop, ReadFiles, Server, explain_error, guarded, read_workspace_files, request_failed};
 use crate::detector::Cancellation;
 use crate::explain::Method;
+use crate::lsp::actions;
 use crate::lsp::counterpart;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::ext::*;
 use crate::lsp::proto::from_proto;
 use crate::lsp::queue::{Answer, Ask, ExplainAnswer, ExplainFailure, ExplainJob};
-use crate::lsp::shared::EngineState;
+use crate::lsp::shared::{EngineState, Shared};
 use crate::lsp::truth::{self, Change};
 use serde_json::Value;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tower_lsp::jsonrpc::{Error, Result};
-use tower_lsp::ls_types::{ExecuteCommandParams, MessageType, Position, Uri};
+use tower_lsp::ls_types::{ExecuteCommandParams, MessageActionItem, MessageType, Position, Uri};
 
 impl Server {
     pub(super) async fn execute(&self, params: ExecuteCommandParams) -> Result<Option<Value>> {
@@ -23,6 +25,9 @@ impl Server {
             COMMAND_EXPLAIN => {
                 let finding = self.explain(from_proto::argument(&command, arguments)?).await?;
                 finding.map(serialized).transpose()
+            }
+            COMMAND_EXPLAIN_WITH => {
+                guarded(&command, || self.explain_with(from_proto::argument(&command, arguments)?))
             }
             COMMAND_SET_METHOD => {
                 guarded(&command, || self.set_method(from_proto::argument(&command, arguments)?))
@@ -193,12 +198,31 @@ impl Server {
     }
 
     fn use_method(&self, method: Method) -> Value {
-        self.shared.settings_mut().set_method(method);
-        self.settings_changed();
-        if !self.shared.facts().relevance {
-            self.shared.outbox.show(MessageType::INFO, format!("linelens: {method}"));
-        }
-        Value::String(method.to_string())
+        use_method(&self.shared, method)
+    }
+
+    /// Asks the user for a method. The choice may take long, so the command is answered before it.
+    fn explain_with(&self, params: PlaceParams) -> Result<Option<Value>> {
+        self.open_document(&params.text_document.uri)?;
+        let EngineState::Ready(model) = self.shared.engine() else {
+            return Err(request_failed("there is no model loaded, so there are no methods to choose from"));
+        };
+        let methods: Vec<Method> =
+            model.methods.iter().copied().filter(|method| actions::is_common(*method)).collect();
+        let item =
+            |method: &Method| MessageActionItem { title: method.to_string(), properties: HashMap::new() };
+        let items: Vec<MessageActionItem> = methods.iter().map(item).collect();
+        let (client, shared) = (self.client.clone(), Arc::clone(&self.shared));
+        tokio::spawn(async move {
+            let question = "linelens: explain with which method?";
+            let chosen = client.show_message_request(MessageType::INFO, question, Some(items)).await;
+            if let Ok(Some(chosen)) = chosen
+                && let Some(method) = methods.iter().find(|method| method.to_string() == chosen.title)
+            {
+                use_method(&shared, *method);
+            }
+        });
+        Ok(None)
     }
 
     async fn reload(&self) -> Result<Option<Value>> {
@@ -270,4 +294,13 @@ async fn answered(answer: oneshot::Receiver<ExplainAnswer>) -> Result<Option<Ans
 
 fn serialized(value: impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|_| Error::internal_error())
+}
+
+fn use_method(shared: &Shared, method: Method) -> Value {
+    shared.settings_mut().set_method(method);
+    shared.queue.wake();
+    if !shared.facts().relevance {
+        shared.outbox.show(MessageType::INFO, format!("linelens: {method}"));
+    }
+    Value::String(method.to_string())
 }
