@@ -403,9 +403,8 @@ impl Detector {
         self.differentiable()?;
         if !self.shares_weights {
             self.shares_weights = true;
-            // Let go of first: the two would take the memory of both.
+            // Opened again, with the shared weights, when there is a function to detect.
             self.session = None;
-            self.session().map_err(|error| AttributionError::Run(error.to_string()))?;
         }
         self.differentiable()
     }

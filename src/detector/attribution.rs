@@ -156,9 +156,14 @@ pub(super) struct Recipe {
 
 impl Recipe {
     fn probe(&self, graph: &Graph) -> Result<Shapes, AttributionError> {
+        // Both runs are of the same graph.
+        let mut opened = None;
         let run = |everything: &Graph, (batch, tokens): (usize, usize)| {
-            // On the CPU, whatever the model runs on: it holds every intermediate result.
-            let mut session = self.source.open(everything, Provider::Cpu, Preparation::AsIs)?;
+            let session = match &mut opened {
+                Some(session) => session,
+                // On the CPU, whatever the model runs on: it holds every intermediate result.
+                none => none.insert(self.source.open(everything, Provider::Cpu, Preparation::AsIs)?),
+            };
             let rows = vec![Row::unpadded(&stretched(&self.sample, tokens)); batch];
             session.probe(&feeds_of(&self.inputs, &rows)).map_err(|error| error.to_string())
         };
