@@ -1,16 +1,12 @@
 -- Checks that are counted, and the closing line.
 
 local M = { passed = 0, failed = 0 }
-local before = vim.uv.hrtime()
 
 function M.say(text)
   io.stdout:write(text, '\n')
 end
 
 function M.ok(what, ok, found)
-  local now = vim.uv.hrtime()
-  if os.getenv('LL_TIME') then io.stdout:write(('%5d ms '):format((now - before) / 1e6)) end
-  before = now
   if ok then
     M.passed = M.passed + 1
     M.say('ok      ' .. what)

@@ -72,12 +72,26 @@ end
 
 --- Waits until Lua in it gives something true, and returns that.
 function M:wait(milliseconds, code, ...)
-  local given, found = { ... }, nil
-  local ok = vim.wait(milliseconds, function()
-    found = self:lua(code, unpack(given))
-    return found and found ~= vim.NIL
-  end, 25)
-  return ok and found or nil
+  local deadline = vim.uv.hrtime() + milliseconds * 1e6
+  repeat
+    local found = self:lua(code, ...)
+    if found and found ~= vim.NIL then
+      return found
+    end
+    vim.wait(20)
+  until vim.uv.hrtime() > deadline
+end
+
+--- Waits until a function here, which may ask the child, gives something true.
+function M.until_true(milliseconds, condition)
+  local deadline = vim.uv.hrtime() + milliseconds * 1e6
+  repeat
+    if condition() then
+      return true
+    end
+    vim.wait(20)
+  until vim.uv.hrtime() > deadline
+  return false
 end
 
 --- A cell of the screen, from 0: its text and its colours.

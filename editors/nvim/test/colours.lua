@@ -1,4 +1,4 @@
--- The shades as numbers, without a server: contrast on every step, order, distance, colour blindness; in colour schemes.
+-- The shades as numbers, without a server: contrast on every step, order, distance, colour blindness; many schemes.
 -- nvim --headless --clean -l colours.lua PLUGIN
 
 local plugin = arg[1]
@@ -32,7 +32,10 @@ end
 
 --- CIE L*a*b* as somebody sees the colour.
 local function lab(colour, matrix)
-  local rgb = { to_linear(math.floor(colour / 65536)), to_linear(math.floor(colour / 256) % 256), to_linear(colour % 256) }
+  local rgb = {}
+  for index, channel in ipairs({ math.floor(colour / 65536), math.floor(colour / 256) % 256, colour % 256 }) do
+    rgb[index] = to_linear(channel)
+  end
   local seen = rgb
   if matrix then
     seen = {}
@@ -110,7 +113,8 @@ for _, background in ipairs({ 'dark', 'light' }) do
   check.ok('default ' .. background .. ': the colours of syntax stay readable', syntax >= colours.CONTRAST, syntax)
 end
 -- High contrast: pure black and white.
-for background, normal in pairs({ dark = { fg = '#ffffff', bg = '#000000' }, light = { fg = '#000000', bg = '#ffffff' } }) do
+local HIGH_CONTRAST = { dark = { fg = '#ffffff', bg = '#000000' }, light = { fg = '#000000', bg = '#ffffff' } }
+for background, normal in pairs(HIGH_CONTRAST) do
   vim.o.background = background
   vim.cmd.highlight('clear')
   vim.api.nvim_set_hl(0, 'Normal', normal)

@@ -35,11 +35,13 @@ function M.finding(window)
   return (heat.at(buf, row))
 end
 
-local function is_answered(state, row, tick)
+local function is_answered(state, row, column, tick)
   if not state or state.tick ~= tick then
     return false
   end
-  return state.row == row or state.first ~= nil and state.first <= row and row <= state.last
+  -- Other functions can stand on a function's first and last line.
+  return state.row == row and state.column == column
+    or state.first ~= nil and state.first < row and row < state.last
 end
 
 local function ask()
@@ -48,13 +50,19 @@ local function ask()
   if not client or not config.options.follow or vim.api.nvim_get_mode().mode:find('^[iR]') then
     return
   end
-  local row = vim.api.nvim_win_get_cursor(0)[1] - 1
+  -- Without a model every question has the answer that was given already.
+  local status = client_of.status(client)
+  if status and status.health == 'error' then
+    return
+  end
+  local row, column = unpack(vim.api.nvim_win_get_cursor(0))
+  row = row - 1
   local tick = vim.api.nvim_buf_get_changedtick(buf)
-  if is_answered(asked[buf], row, tick) then
+  if is_answered(asked[buf], row, column, tick) then
     return
   end
   cancel(client, asked[buf])
-  local state = { row = row, tick = tick }
+  local state = { row = row, column = column, tick = tick }
   asked[buf] = state
   state.id = client_of.explain(client, vim.api.nvim_get_current_win(), nil, function(finding)
     state.id = nil

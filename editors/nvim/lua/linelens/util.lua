@@ -47,17 +47,17 @@ function M.forget()
   shown = {}
 end
 
---- The longest time that one callback of ours kept the editor.
-M.longest = { ms = 0, what = 'nothing' }
+--- The longest time that one callback of ours kept the editor, and the time the processor spent on it.
+M.longest = { ms = 0, cpu_ms = 0, what = 'nothing' }
 
 --- A callback whose errors are shown once, and whose time is taken.
 function M.guard(what, callback)
   return function(...)
-    local started = vim.uv.hrtime()
+    local started, clock = vim.uv.hrtime(), os.clock()
     local ok, result = xpcall(callback, debug.traceback, ...)
     local ms = (vim.uv.hrtime() - started) / 1e6
     if ms > M.longest.ms then
-      M.longest = { ms = ms, what = what }
+      M.longest = { ms = ms, cpu_ms = (os.clock() - clock) * 1e3, what = what }
     end
     if not ok then
       M.once(('%s failed; this is an error of the plugin, please report it:\n%s'):format(what, result))
