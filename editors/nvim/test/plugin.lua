@@ -299,6 +299,69 @@ check.ok('note writes the note', child.until_true(SOON_MS, function()
   return record and record.note == 'frees twice'
 end), { records(), all_notes(editor) })
 
+-- What newer servers offer --------------------------------------------------------------------------------------------
+
+local function offers(name)
+  local has = editor:lua([[
+    local client = require('linelens.client')
+    return client.has_command(client.of(0), ...)
+  ]], name)
+  if not has then
+    check.say('        skipped: this server does not offer ' .. name)
+  end
+  return has
+end
+
+editor:lua('_G.notes = {}')
+editor:call('nvim_win_set_cursor', 0, { editor:lua("return definition('read_record')") + 1, 5 })
+if offers('linelens.analyzeFile') then
+  editor:command('LineLens analyze')
+  check.ok('analyze puts the flagged functions into the quickfix list', editor:wait(SOON_MS, [[
+    local items = vim.fn.getqflist()
+    return #items == 4 and items[1].lnum > 1 and items[1].text:find('get_u16: p %d') and noted(' 4 flagged')
+  ]]), { editor:lua('return vim.fn.getqflist()'), all_notes(editor) })
+end
+if offers('linelens.analyzeWorkspace') then
+  editor:command('LineLens analyze workspace')
+  check.ok('or those of the workspace', editor:wait(READY_MS, 'return #vim.fn.getqflist() > 4'),
+    { editor:lua('return vim.fn.getqflist()'), all_notes(editor) })
+end
+if offers('linelens.compareModels') then
+  editor:lua('_G.notes = {}')
+  editor:command('LineLens compare models')
+  check.ok('without another model a comparison says what to do', editor:wait(SOON_MS, "return noted('model')"),
+    all_notes(editor))
+end
+if offers('linelens.setModel') then
+  check.equal('models are completed', editor:lua("return vim.fn.getcompletion('LineLens model ', 'cmdline')"),
+    { 'linelens-default' })
+  editor:command('LineLens model linelens-default')
+  check.ok('a model can be chosen', editor:wait(READY_MS, "return noted('the model is linelens-default')"),
+    all_notes(editor))
+  editor:wait(READY_MS, 'return quiet()')
+end
+if offers('linelens.exportReport') then
+  for _, format in ipairs({ 'html', 'sarif' }) do
+    editor:command(('LineLens report %s found.%s'):format(format, format))
+    check.ok('a report is written as ' .. format, editor:wait(READY_MS, "return noted(...)", 'found.' .. format)
+      and vim.uv.fs_stat(workspace .. '/found.' .. format) ~= nil, all_notes(editor))
+  end
+end
+if offers('linelens.ignore') then
+  editor:command('LineLens ignore only an example')
+  check.ok('an ignored function is flagged no more', editor:wait(SOON_MS, [[
+    for _, diagnostic in ipairs(vim.diagnostic.get(0)) do
+      if diagnostic.lnum == definition('read_record') then
+        return false
+      end
+    end
+    return #vim.diagnostic.get(0) > 0
+  ]]), all_notes(editor))
+  editor:lua('vim.ui.input = function(_, done) done("") end')
+  editor:command('LineLens ignore')
+  check.ok('until that is taken back', editor:wait(SOON_MS, "return #vim.diagnostic.get(0) == 4"), all_notes(editor))
+end
+
 -- Outside of functions, and what the server does not offer ------------------------------------------------------------
 
 editor:lua('_G.notes = {}')

@@ -260,20 +260,56 @@ local function with_text(name, field, prompt)
   end
 end
 
+--- The workspace folder of a file, as an address.
+local function folder_of(client, buf)
+  local path = vim.api.nvim_buf_get_name(buf)
+  for _, folder in ipairs(client.workspace_folders or {}) do
+    if vim.startswith(path, vim.uri_to_fname(folder.uri) .. '/') then
+      return folder.uri
+    end
+  end
+end
+
 local function report(words)
   local client, buf = present()
   if not client then
     return
   end
-  local argument = { format = words[1] or 'html' }
-  if words[2] then
-    argument.path = vim.fn.fnamemodify(words[2], ':p')
+  local argument = { format = words[1] or 'html', file = words[2], folder = folder_of(client, buf) }
+  if not argument.folder then
+    argument.textDocument = { uri = vim.uri_from_bufnr(buf) }
   end
   client_of.command(client, 'linelens.exportReport', { argument }, buf, function(result)
-    local file = type(result) == 'table' and (result.file or result.uri)
-    local where = file and vim.fn.fnamemodify(vim.uri_to_fname(file), ':~:.') or 'the server did not say where'
-    util.info(('the report was written: %s'):format(where))
+    local where = vim.fn.fnamemodify(vim.uri_to_fname(result.file), ':~:.')
+    util.info(('%s: %d flagged functions, %d of them ignored'):format(where, result.flagged, result.ignored))
   end)
+end
+
+--- Flagged functions of files into the quickfix list, and a sentence about the rest.
+local function show_analysis(result)
+  local items = {}
+  for _, flagged in ipairs(result.flagged) do
+    table.insert(items, {
+      filename = vim.uri_to_fname(flagged.uri),
+      lnum = flagged['function'].startLine + 1,
+      type = 'I',
+      text = ('%s: p %.2f, above %.2f'):format(flagged['function'].name, flagged.probability, flagged.threshold),
+    })
+  end
+  for _, failed in ipairs(result.failed) do
+    table.insert(items, {
+      filename = vim.uri_to_fname(failed.uri),
+      type = 'W',
+      text = ('%s was not analysed: %s'):format(failed['function'], failed.reason),
+    })
+  end
+  for _, sentence in ipairs(result.unreadable) do
+    table.insert(items, { type = 'W', text = sentence })
+  end
+  vim.fn.setqflist({}, ' ', { title = 'linelens', items = items })
+  local text = ('%d functions in %d files: %d flagged, %d ignored, %d not analysed'):format(
+    result.functions, result.files, #result.flagged, result.ignored or 0, #result.failed + #result.unreadable)
+  util.info(text .. (#items > 0 and '; :copen lists them' or ''))
 end
 
 local function analyze(words)
@@ -281,15 +317,11 @@ local function analyze(words)
   if not client then
     return
   end
-  local function done(result)
-    local count = type(result) == 'table' and result.functions
-    util.info(type(count) == 'number' and ('analysed %d functions'):format(count) or 'analysed')
-  end
   if (words[1] or 'file') == 'file' then
     local document = { textDocument = { uri = vim.uri_from_bufnr(buf) } }
-    client_of.command(client, 'linelens.analyzeFile', { document }, buf, done)
+    client_of.command(client, 'linelens.analyzeFile', { document }, buf, show_analysis)
   elseif words[1] == 'workspace' then
-    client_of.command(client, 'linelens.analyzeWorkspace', nil, buf, done)
+    client_of.command(client, 'linelens.analyzeWorkspace', nil, buf, show_analysis)
   else
     util.warn(('analyze takes file or workspace, not `%s`'):format(words[1]))
   end
