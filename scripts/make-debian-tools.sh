@@ -69,7 +69,15 @@ for loader in "$dir"/usr/lib64/ld-linux-*.so.* "$dir"/lib64/ld-linux-*.so.* "$di
 done
 case $program in
 nvim) export VIMRUNTIME="$dir/usr/share/nvim/runtime" ;;
-hx) export HELIX_RUNTIME="$dir/usr/lib/helix/runtime" ;;
+hx) export HELIX_RUNTIME="$dir/usr/lib/hx/runtime" ;;
+emacs)
+    program=emacs-nox
+    share=$(echo "$dir"/usr/share/emacs/[0-9]*)
+    EMACSLOADPATH=$(find "$share/lisp" -type d | tr "\n" ":")
+    export EMACSLOADPATH EMACSDATA="$share/etc" EMACSDOC="$share/etc"
+    for dump in "$dir"/usr/libexec/emacs/*/*/emacs-*.pdmp; do :; done
+    set -- --dump-file="$dump" "$@"
+    ;;
 luacheck)
     export LUA_PATH="$dir/usr/share/lua/5.1/?.lua;$dir/usr/share/lua/5.1/?/init.lua"
     export LUA_CPATH="$(echo "$dir"/usr/lib/*-linux-gnu/lua/5.1)/?.so"

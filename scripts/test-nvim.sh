@@ -26,7 +26,7 @@ else
     fi
     if scripts/make-debian-tools.sh .tools/debian neovim lua-check; then
         nvims+=("$PWD/.tools/debian/run nvim")
-        .tools/debian/run luacheck --quiet --no-color --config editors/nvim/.luacheckrc editors/nvim
+        .tools/debian/run luacheck --quiet --no-color --config editors/nvim/.luacheckrc editors
     else
         skip "Neovim 0.10 and luacheck could not be installed for this platform"
     fi
