@@ -260,6 +260,23 @@ check.ok('compare opens a window with all methods', editor:wait(READY_MS, [[
 editor:keys('q')
 check.ok('which q closes', editor:wait(SOON_MS, "return vim.bo.filetype == 'c'"))
 
+-- Code actions of Neovim's own menu, whose results Neovim does not show.
+editor:lua([[
+  _G.act = function(title)
+    vim.lsp.buf.code_action({ apply = true, filter = function(action) return action.title:find(title, 1, true) end })
+  end
+]])
+editor:lua("act('compare methods')")
+check.ok('a code action shows its result, too', editor:wait(READY_MS, "return vim.bo.filetype == 'linelens'"))
+editor:keys('q')
+editor:wait(SOON_MS, "return vim.bo.filetype == 'c'")
+editor:lua([[
+  vim.ui.input = function(options, done) _G.asked = options.prompt done('seen in a menu') end
+  act('add a note')
+]])
+check.ok('and asks for what is missing', editor:wait(SOON_MS, "return noted('note')") and editor:lua('return _G.asked'),
+  all_notes(editor))
+
 local annotations = workspace .. '/.linelens/annotations.jsonl'
 local function records()
   local found = {}
@@ -273,8 +290,9 @@ local function records()
 end
 editor:call('nvim_win_set_cursor', 0, { first + 13, 8 })
 editor:command('LineLens mark')
+check.equal('which is written', records().read_record.note, 'seen in a menu')
 check.ok('mark writes the annotation file', child.until_true(SOON_MS, function()
-  return records().read_record ~= nil
+  return #(records().read_record.lines or {}) == 1
 end), { records(), all_notes(editor) })
 check.equal('with the line', records().read_record.lines[1].text,
   '        memcpy(record->name, stream->data + stream->position, length);')

@@ -24,6 +24,8 @@ local METHOD_NOT_FOUND = -32601
 
 --- Of each client: its last `linelens/status`.
 local statuses = {}
+--- Of each buffer that has a server, or had one until now: the client's number.
+local attached = {}
 --- Ends that somebody asked for, and the times of those that nobody did.
 local asked_to_stop, ends = {}, {}
 --- What the process really ended with; Neovim's own message for it is kept back.
@@ -69,9 +71,6 @@ function M.encoding(client)
   return client.offset_encoding or 'utf-16'
 end
 
---- Our buffers; those that Neovim still shows when their server is gone.
-local attached = {}
-
 -- Messages from the server --------------------------------------------------------------------------------------------
 
 local function on_status(_, params, context)
@@ -79,6 +78,11 @@ local function on_status(_, params, context)
   statuses[context.client_id] = params
   if params.health == 'ok' and before and before.health ~= 'ok' then
     util.forget()
+  end
+  if before and before.method ~= params.method then
+    for buf in pairs(attached) do
+      heat.forget_own(buf)
+    end
   end
   vim.cmd.redrawstatus({ bang = true })
 end
@@ -212,6 +216,8 @@ function M.config()
       local settings = vim.tbl_extend('force', vim.empty_dict(), config.options.settings)
       client.settings = vim.tbl_deep_extend('keep', client.settings or {}, { linelens = settings })
     end,
+    -- Of code actions and lenses, Neovim itself shows no results.
+    commands = require('linelens.actions').commands,
     handlers = {
       ['linelens/relevance'] = util.guard('linelens/relevance', on_relevance),
       ['linelens/status'] = util.guard('linelens/status', on_status),

@@ -1,11 +1,10 @@
 --- `:LineLens`: its subcommands, their completion, and what they show.
 
+local actions = require('linelens.actions')
 local client_of = require('linelens.client')
 local config = require('linelens.config')
-local cursor = require('linelens.cursor')
 local heat = require('linelens.heat')
 local util = require('linelens.util')
-local window_for = require('linelens.window')
 
 local M = {}
 
@@ -33,31 +32,20 @@ local function present()
   end
 end
 
-local function or_no_function(buf, on_result)
-  return function(result)
-    if result == nil then
-      util.info('the cursor is in no function that linelens can read')
-    elseif vim.api.nvim_buf_is_valid(buf) then
-      on_result(result)
-    end
+--- Runs a server command, and shows its result.
+local function run(name, arguments)
+  local client, buf = present()
+  if client then
+    actions.run(client, buf, name, arguments)
   end
 end
 
 --- Runs a server command about the place of the cursor.
-local function at_cursor(name, more, on_result)
+local function at_cursor(name, more)
   local client, buf = present()
   if client then
-    local argument = vim.tbl_extend('force', client_of.place(client), more or {})
-    client_of.command(client, name, { argument }, buf, or_no_function(buf, on_result))
+    actions.run(client, buf, name, { vim.tbl_extend('force', client_of.place(client), more or {}) })
   end
-end
-
-local function say_message(result)
-  util.info(result.message or 'done')
-end
-
-local function show_content(result)
-  window_for.text(result.content.uri, result.content.text)
 end
 
 --- Lets the user choose where nothing was named.
@@ -80,28 +68,6 @@ local function known(field)
   return status and status[field] or {}
 end
 
-local function summary(finding)
-  local best = vim.tbl_filter(function(line)
-    return line.rank <= config.options.top
-  end, finding.lines)
-  table.sort(best, function(a, b)
-    return a.rank < b.rank
-  end)
-  local numbers = vim.tbl_map(function(line)
-    return line.line + 1
-  end, best)
-  local verdict = finding.flagged and 'flagged' or 'not flagged'
-  local text = ('%s: p %.2f, %s · %s · lines %s'):format(
-    finding['function'].name, finding.probability, verdict, finding.method, table.concat(numbers, ', '))
-  if finding.completenessGap then
-    text = text .. (' · completeness gap %.3g'):format(finding.completenessGap)
-  end
-  if #finding.unseenLines > 0 then
-    text = text .. (' · %d lines not seen by the model'):format(#finding.unseenLines)
-  end
-  return text
-end
-
 -- The subcommands -----------------------------------------------------------------------------------------------------
 
 local function explain(words)
@@ -111,49 +77,31 @@ local function explain(words)
   end
   heat.forget_own(buf)
   local window = vim.api.nvim_get_current_win()
-  client_of.explain(client, window, words[1], or_no_function(buf, function(finding)
-    if words[1] then
+  client_of.explain(client, window, words[1], function(finding)
+    if finding and words[1] then
       heat.show(buf, finding)
     end
-    util.info(summary(finding))
-  end), util.error)
-end
-
-local function use_method(name, argument)
-  local client, buf = present()
-  if client then
-    client_of.command(client, name, argument and { argument } or nil, buf, function(method)
-      heat.forget_own(buf)
-      cursor.forget(buf)
-      cursor.moved()
-      util.info(('explaining by %s'):format(method))
-    end)
-  end
+    actions.show(buf, 'linelens.explain', finding)
+  end, util.error)
 end
 
 local function method(words)
   if words[1] == 'next' then
-    return use_method('linelens.nextMethod')
+    return run('linelens.nextMethod')
   end
   if present() then
     choose('Explain by', known('methods'), words[1], function(choice)
-      use_method('linelens.setMethod', choice)
+      run('linelens.setMethod', { choice })
     end)
   end
 end
 
 local function model(words)
-  local client, buf = present()
-  if not client then
-    return
-  end
-  choose('Model', known('models'), words[1], function(choice)
-    client_of.command(client, 'linelens.setModel', { choice }, buf, function(name)
-      cursor.forget(buf)
-      cursor.moved()
-      util.info(('the model is %s'):format(name))
+  if present() then
+    choose('Model', known('models'), words[1], function(choice)
+      run('linelens.setModel', { choice })
     end)
-  end)
+  end
 end
 
 --- Goes to the nearest row of `rows` after (or before) the cursor; behind the last comes the first.
@@ -190,15 +138,15 @@ end
 
 local function pair(words)
   local revision = words[1] and { revision = words[1] } or nil
-  at_cursor('linelens.comparePair', revision, show_content)
+  at_cursor('linelens.comparePair', revision)
 end
 
 local function compare(words)
   local what = words[1] or 'methods'
   if what == 'methods' then
-    at_cursor('linelens.compareMethods', nil, show_content)
+    at_cursor('linelens.compareMethods')
   elseif what == 'models' then
-    at_cursor('linelens.compareModels', words[2] and { model = words[2] } or nil, show_content)
+    at_cursor('linelens.compareModels', words[2] and { model = words[2] } or nil)
   elseif what == 'pair' then
     pair({ words[2] })
   else
@@ -231,32 +179,19 @@ end
 local function label(words)
   if present() then
     choose('Label the function', LABELS, words[1], function(choice)
-      at_cursor('linelens.setLabel', { label = choice }, say_message)
+      at_cursor('linelens.setLabel', { label = choice })
     end)
   end
 end
 
 local function mark()
-  at_cursor('linelens.toggleGroundTruthLine', nil, say_message)
+  at_cursor('linelens.toggleGroundTruthLine')
 end
 
---- Runs a command with a text, which is asked for where it was not given.
-local function with_text(name, field, prompt)
+--- A command with a text, which is asked for where it was not given.
+local function with_text(name, field)
   return function(words)
-    if not present() then
-      return
-    end
-    local function go(text)
-      at_cursor(name, { [field] = text }, say_message)
-    end
-    if #words > 0 then
-      return go(table.concat(words, ' '))
-    end
-    vim.ui.input({ prompt = prompt }, function(text)
-      if text then
-        go(text)
-      end
-    end)
+    at_cursor(name, #words > 0 and { [field] = table.concat(words, ' ') } or nil)
   end
 end
 
@@ -279,64 +214,21 @@ local function report(words)
   if not argument.folder then
     argument.textDocument = { uri = vim.uri_from_bufnr(buf) }
   end
-  client_of.command(client, 'linelens.exportReport', { argument }, buf, function(result)
-    local where = vim.fn.fnamemodify(vim.uri_to_fname(result.file), ':~:.')
-    util.info(('%s: %d flagged functions, %d of them ignored'):format(where, result.flagged, result.ignored))
-  end)
-end
-
---- Flagged functions of files into the quickfix list, and a sentence about the rest.
-local function show_analysis(result)
-  local items = {}
-  for _, flagged in ipairs(result.flagged) do
-    table.insert(items, {
-      filename = vim.uri_to_fname(flagged.uri),
-      lnum = flagged['function'].startLine + 1,
-      type = 'I',
-      text = ('%s: p %.2f, above %.2f'):format(flagged['function'].name, flagged.probability, flagged.threshold),
-    })
-  end
-  for _, failed in ipairs(result.failed) do
-    table.insert(items, {
-      filename = vim.uri_to_fname(failed.uri),
-      type = 'W',
-      text = ('%s was not analysed: %s'):format(failed['function'], failed.reason),
-    })
-  end
-  for _, sentence in ipairs(result.unreadable) do
-    table.insert(items, { type = 'W', text = sentence })
-  end
-  vim.fn.setqflist({}, ' ', { title = 'linelens', items = items })
-  local text = ('%d functions in %d files: %d flagged, %d ignored, %d not analysed'):format(
-    result.functions, result.files, #result.flagged, result.ignored or 0, #result.failed + #result.unreadable)
-  util.info(text .. (#items > 0 and '; :copen lists them' or ''))
+  actions.run(client, buf, 'linelens.exportReport', { argument })
 end
 
 local function analyze(words)
-  local client, buf = present()
-  if not client then
-    return
-  end
   if (words[1] or 'file') == 'file' then
-    local document = { textDocument = { uri = vim.uri_from_bufnr(buf) } }
-    client_of.command(client, 'linelens.analyzeFile', { document }, buf, show_analysis)
+    run('linelens.analyzeFile', { { textDocument = { uri = vim.uri_from_bufnr(0) } } })
   elseif words[1] == 'workspace' then
-    client_of.command(client, 'linelens.analyzeWorkspace', nil, buf, show_analysis)
+    run('linelens.analyzeWorkspace')
   else
     util.warn(('analyze takes file or workspace, not `%s`'):format(words[1]))
   end
 end
 
 local function reload()
-  local client, buf = present()
-  if client then
-    client_of.command(client, 'linelens.reload', nil, buf, function(status)
-      cursor.forget(buf)
-      cursor.moved()
-      local loaded = status and status.model and ('%s on %s'):format(status.model, status.executionProvider)
-      util.info(loaded or 'read again, but there is no model. :LineLens health tells why')
-    end)
-  end
+  run('linelens.reload')
 end
 
 local function start()
@@ -384,7 +276,7 @@ M.subcommands = {
   health = { function()
     vim.cmd.checkhealth('linelens')
   end },
-  ignore = { with_text('linelens.ignore', 'reason', 'Ignore this function, because: ') },
+  ignore = { with_text('linelens.ignore', 'reason') },
   label = { label, constant(unpack(LABELS)) },
   log = { log },
   mark = { mark },
@@ -395,7 +287,7 @@ M.subcommands = {
     return known('models')
   end },
   next = { jumper(true) },
-  note = { with_text('linelens.addNote', 'note', 'Note on this function (empty: take it back): ') },
+  note = { with_text('linelens.addNote', 'note') },
   pair = { pair, constant('HEAD', 'HEAD~1') },
   prev = { jumper(false) },
   reload = { reload },
