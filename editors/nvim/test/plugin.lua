@@ -332,6 +332,28 @@ end
 
 editor:lua('_G.notes = {}')
 editor:call('nvim_win_set_cursor', 0, { editor:lua("return definition('read_record')") + 1, 5 })
+if editor:lua("return require('linelens.client').of(0).server_capabilities.inlayHintProvider ~= nil") then
+  editor:lua([[
+    local client = require('linelens.client').of(0)
+    local request = client.request
+    client.request = function(...)
+      for _, value in ipairs({ ... }) do
+        if type(value) == 'table' and value.range then
+          _G.told = { value.range.start.line, value.range['end'].line }
+        end
+      end
+      return request(...)
+    end
+  ]])
+  editor:keys('gg')
+  editor:keys('G')
+  check.ok('the server is told what is visible', editor:wait(SOON_MS, [[
+    return vim.deep_equal(_G.told, { vim.fn.line('w0') - 1, vim.fn.line('w$') - 1 })
+  ]]), editor:lua('return _G.told'))
+  editor:call('nvim_win_set_cursor', 0, { editor:lua("return definition('read_record')") + 1, 5 })
+else
+  check.say('        skipped: this server offers no inlay hints')
+end
 if offers('linelens.analyzeFile') then
   editor:command('LineLens analyze')
   check.ok('analyze puts the flagged functions into the quickfix list', editor:wait(SOON_MS, [[
@@ -411,6 +433,9 @@ check.ok('and methods', vim.tbl_contains(editor:lua("return vim.fn.getcompletion
 
 -- Closing, stopping, a server that dies -------------------------------------------------------------------------------
 
+editor:command('edit!')
+check.ok('after the file was read again the shades come back',
+  editor:wait(SOON_MS, "return quiet() and shaded('read_record') and shaded('free_record')"))
 editor:lua('_G.notes = {}')
 local pid = editor:lua([[
   for _, id in ipairs(vim.api.nvim_get_proc_children(vim.fn.getpid())) do

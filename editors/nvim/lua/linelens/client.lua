@@ -88,8 +88,8 @@ local function on_status(_, params, context)
 end
 
 local function on_relevance(_, params, context)
-  local buf = vim.fn.bufnr(vim.uri_to_fname(params.textDocument.uri))
-  local client = buf ~= -1 and M.of(buf)
+  local buf = vim.uri_to_bufnr(params.textDocument.uri)
+  local client = M.of(buf)
   if client and client.id == context.client_id then
     heat.relevance(buf, params)
   end
@@ -124,21 +124,26 @@ local function how_it_ended(exit)
   return ('ended with exit code %d'):format(exit.code)
 end
 
---- Buffers that lost their server.
-local function take_back(client_id)
-  local left = {}
+local function buffers_of(client_id)
+  local bufs = {}
   for buf, id in pairs(attached) do
     if id == client_id then
-      attached[buf] = nil
-      heat.detach(buf)
-      table.insert(left, buf)
+      table.insert(bufs, buf)
     end
   end
-  return left
+  return bufs
 end
 
-local function ended(exit, client_id)
-  local left = take_back(client_id)
+--- Takes away what is shown in buffers whose server is gone.
+local function take_back(bufs)
+  for _, buf in ipairs(bufs) do
+    attached[buf] = nil
+    heat.detach(buf)
+  end
+end
+
+local function ended(exit, client_id, left)
+  take_back(left)
   local status = statuses[client_id]
   statuses[client_id] = nil
   vim.cmd.redrawstatus({ bang = true })
@@ -226,8 +231,10 @@ function M.config()
     on_exit = function(code, signal, client_id)
       local exit = code == 0 and last_exit or { code = code, signal = signal }
       last_exit = nil
+      -- Neovim detaches the buffers later.
+      local left = buffers_of(client_id)
       vim.schedule(util.guard('the end of the server', function()
-        ended(exit, client_id)
+        ended(exit, client_id, left)
       end))
     end,
   }
@@ -269,12 +276,11 @@ function M.detach(buf)
   heat.detach(buf)
 end
 
---- Stops all our servers. `done` is called when they are gone, with the buffers that they had.
+--- Stops all our servers. `done` is called when they are gone.
 function M.stop(done)
-  local clients, bufs = vim.lsp.get_clients({ name = M.NAME }), {}
-  for _, client in ipairs(clients) do
+  for _, client in ipairs(vim.lsp.get_clients({ name = M.NAME })) do
     asked_to_stop[client.id] = true
-    vim.list_extend(bufs, take_back(client.id))
+    take_back(buffers_of(client.id))
     util.call(client, 'stop')
   end
   ends = {}
@@ -290,7 +296,7 @@ function M.stop(done)
       end
       vim.defer_fn(look, 50)
     elseif done then
-      done(bufs)
+      done()
     end
   end
   look()

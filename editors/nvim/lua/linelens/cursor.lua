@@ -77,15 +77,42 @@ local function ask()
   end)
 end
 
+--- Of each buffer: the rows that the server was told are visible.
+local visible = {}
+
+--- Tells the server what is visible, which it takes from requests for inlay hints; with hints on, Neovim asks for them.
+local function tell_visible()
+  local buf = vim.api.nvim_get_current_buf()
+  local client = client_of.of(buf)
+  if not client or not client.server_capabilities.inlayHintProvider
+    or vim.lsp.inlay_hint.is_enabled({ bufnr = buf })
+  then
+    return
+  end
+  local first, last = vim.fn.line('w0') - 1, vim.fn.line('w$') - 1
+  local told = visible[buf]
+  if told and told[1] == first and told[2] == last and told[3] == client.id then
+    return
+  end
+  visible[buf] = { first, last, client.id }
+  client_of.request(client, 'textDocument/inlayHint', {
+    textDocument = { uri = vim.uri_from_bufnr(buf) },
+    range = { start = { line = first, character = 0 }, ['end'] = { line = last, character = 0 } },
+  }, buf, function() end, function() end)
+end
+
 --- The cursor moved, or the text changed: asks after the pause.
 function M.moved()
   timer = timer or vim.uv.new_timer()
-  timer:start(config.options.debounce_ms, 0, vim.schedule_wrap(util.guard('following the cursor', ask)))
+  timer:start(config.options.debounce_ms, 0, vim.schedule_wrap(util.guard('following the cursor', function()
+    tell_visible()
+    ask()
+  end)))
 end
 
 --- The next move asks in any case.
 function M.forget(buf)
-  asked[buf], M.findings[buf] = nil, nil
+  asked[buf], M.findings[buf], visible[buf] = nil, nil, nil
 end
 
 function M.attach(buf, group)

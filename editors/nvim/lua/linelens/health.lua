@@ -50,8 +50,22 @@ local function output(command)
   return result.stdout .. result.stderr, nil, result.code
 end
 
+--- `linelens doctor` with the flags that the server gets.
 local function doctor(path)
-  local text, problem, code = output({ path, 'doctor' })
+  local command, is_ours = { path }, false
+  for _, word in ipairs(vim.list_slice(config.options.cmd, 2)) do
+    if word == 'lsp' and not is_ours then
+      is_ours = true
+      table.insert(command, 'doctor')
+    elseif word ~= '--stdio' then
+      table.insert(command, word)
+    end
+  end
+  if not is_ours then
+    health.info('the option `cmd` does not call `linelens lsp` itself, so `linelens doctor` was not asked')
+    return
+  end
+  local text, problem, code = output(command)
   if not text then
     health.error(problem, 'Run it in a terminal to see where it stops.')
     return
@@ -68,9 +82,9 @@ local function server()
     health.error(problem)
     return
   end
-  local version, reason = output({ path, '--version' })
-  if not version then
-    health.error(('%s does not run: %s'):format(path, reason), "Name another one by the option `cmd`.")
+  local version, reason, code = output({ path, '--version' })
+  if not version or code ~= 0 then
+    health.error(('%s does not run: %s'):format(path, reason or version), 'Name another one by the option `cmd`.')
     return
   end
   health.ok(('%s: %s'):format(path, vim.trim(version)))
