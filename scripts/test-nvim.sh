@@ -69,6 +69,10 @@ all_tests() {
         if [ "$test" = smoke ] && [ "$($nvim --headless --clean +'echo has("nvim-0.11")' +q 2>&1)" = 0 ]; then
             continue
         fi
+        # Once is enough of the long one.
+        if [ "$test" = large ] && [ "$nvim" != "${nvims[0]}" ]; then
+            continue
+        fi
         start=$SECONDS
         run "$nvim" "$test" || failed=1
         printf -- '-- %s: %s s\n' "$test" $((SECONDS - start))
