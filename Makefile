@@ -32,7 +32,7 @@ lint: ## check formatting and run clippy
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 
-test: setup ## run every check: format, lints, tests, dependencies, Neovim
+test: setup ## run every check: format, lints, tests, dependencies, editors
 	scripts/test.sh
 
 clean: ## remove everything that was built or installed here

@@ -1,0 +1,2 @@
+-- For `vim.lsp.config` of Neovim 0.11 and newer.
+return require('linelens.client').config()
