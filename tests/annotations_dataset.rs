@@ -448,6 +448,35 @@ fn native_records_are_looked_up_in_their_files() {
     assert!(samples[1].code.starts_with("int g("));
 }
 
+#[test]
+fn a_text_that_is_no_function_is_looked_up_by_its_hash_and_range() {
+    let folder = tempfile::tempdir().unwrap();
+    let hash = |text: &str| linelens::annotations::FunctionLines::new(text).sha256();
+    // Data sets hold texts with more around the function, with a line end, or with nothing that is found by its shape.
+    let around = format!("/* of a.c */\n{BEFORE} /* end */");
+    let ended = format!("{around}\n");
+    let rows: Vec<Value> = [&around, &ended, "}}} none\nof C"]
+        .into_iter()
+        .enumerate()
+        .map(|(number, text)| {
+            let name = format!("{number}.c");
+            std::fs::write(folder.path().join(&name), text).unwrap();
+            json!({"file": name, "range": [1, text.lines().count()], "body_sha256": hash(text), "label": "benign"})
+        })
+        .collect();
+    let path = folder.path().join("n.jsonl");
+    std::fs::write(&path, jsonl(&rows)).unwrap();
+    let samples: Vec<Sample> = dataset::open(&path, None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(
+        samples.iter().map(|sample| sample.code.as_str()).collect::<Vec<_>>(),
+        [around.as_str(), ended.as_str(), "}}} none\nof C"]
+    );
+    // Another text in those lines is not guessed to be meant.
+    std::fs::write(folder.path().join("2.c"), "}}} none\nof D").unwrap();
+    let results: Vec<_> = dataset::open(&path, None).unwrap().collect();
+    assert_eq!(faults(&results), (vec![(3, "no text")], 2));
+}
+
 #[cfg(unix)]
 #[test]
 fn a_link_that_leads_out_of_the_folder_is_not_followed() {

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use linelens::annotations::matching::{self, Match, Matched, Place};
-use linelens::annotations::{FunctionLines, Label, LineLabel, Record};
+use linelens::annotations::{DatasetRow, FunctionLines, Label, LabelledLine, LineLabel, Provenance, Record};
+use std::time::{Duration, Instant};
 
 const COPY: &str = "int copy(char *to, const char *from, int n) {\n\tint i = 0;\n\tif (n < 0)\n\t\treturn -1;\n\twhile (i <= n) {\n\t\tto[i] = from[i];\n\t\ti++;\n\t}\n\n\treturn i;\n}";
 
@@ -249,7 +250,7 @@ fn odd_texts_find_nothing_and_break_nothing() {
 #[test]
 fn a_line_that_stands_where_a_mere_region_says_is_found() {
     // `i++;` says too little to be found by its text.
-    let line = linelens::annotations::LabelledLine {
+    let line = LabelledLine {
         line: 0,
         text: "\t\ti++;".to_string(),
         before: None,
@@ -267,4 +268,90 @@ fn a_line_that_stands_where_a_mere_region_says_is_found() {
     let elsewhere = [region(14)];
     let matched = one(&elsewhere, place("src/copy.c", "copy", 9, COPY));
     assert_eq!((lines(&matched), unmatched(&matched)), (vec![], vec![0]));
+}
+
+/// Annotation files come with the folder, from anyone.
+fn within_seconds<T>(seconds: u64, what: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let found = what();
+    assert!(start.elapsed() < Duration::from_secs(seconds), "took {:?}", start.elapsed());
+    found
+}
+
+fn repeated(line: &str, count: usize) -> String {
+    format!("int f(int a) {{\n{}}}", format!("{line}\n").repeat(count))
+}
+
+#[test]
+fn thousands_of_equal_lines_cost_no_minutes() {
+    let code = repeated("\ta = a + 1;", 20_000);
+    let labelled = |text: &str, before: Option<&str>, at: usize| LabelledLine {
+        line: at,
+        text: text.to_string(),
+        before: before.map(str::to_string),
+        after: before.map(str::to_string),
+        label: LineLabel::Flaw,
+    };
+    let equal = "\ta = a + 1;";
+    let of_lines = |lines: Vec<LabelledLine>| Record {
+        file: Some("a.c".to_string()),
+        function: Some("f".to_string()),
+        lines,
+        ..Record::new(Label::Vulnerable)
+    };
+    let numbers = (5..10_005).collect::<Vec<usize>>();
+    // Equal to all lines, between the same neighbours as all, and similar to all between the same neighbours as all.
+    for lines in [
+        numbers.iter().map(|at| labelled(equal, None, *at)).collect::<Vec<_>>(),
+        numbers.iter().map(|at| labelled(equal, Some(equal), *at)).collect(),
+        numbers.iter().map(|at| labelled(&format!("\ta = a + {at} ^ 11;"), Some(equal), *at)).collect(),
+        // Neither a line nor beside one, but in the text thousands of times.
+        numbers.iter().map(|at| labelled("+", Some("a"), *at)).collect(),
+    ] {
+        let records = [of_lines(lines)];
+        let matched = within_seconds(30, || one(&records, place("a.c", "f", 0, &code)));
+        assert!(matched.lines.len() <= numbers.len());
+        assert!(!matched.unmatched.is_empty());
+    }
+    // What is there a few hundred times is still told apart: each line by its place.
+    let code = repeated(equal, 300);
+    let lines = (5..205).map(|at| labelled(equal, Some(equal), at)).collect();
+    let records = [of_lines(lines)];
+    let matched = one(&records, place("a.c", "f", 0, &code));
+    assert_eq!(matched.lines.iter().map(|(line, _)| *line).collect::<Vec<_>>(), (5..205).collect::<Vec<_>>());
+    assert_eq!(unmatched(&matched), Vec::<usize>::new());
+}
+
+#[test]
+fn thousands_of_records_of_one_function_cost_no_minutes() {
+    let by =
+        |record: &Record, number: usize| Record { annotator: Some(format!("a{number}")), ..record.clone() };
+    let exact = copy_record();
+    let named = Record { body_sha256: None, body_sha256_ws: None, ..copy_record() };
+    let spaced = Record { body_sha256: None, ..copy_record() };
+    let count = 60_000;
+    let records: Vec<Record> =
+        (0..count).flat_map(|number| [&exact, &named, &spaced].map(|record| by(record, number))).collect();
+    let found = within_seconds(30, || matching::find(&records, &[place("src/copy.c", "copy", 9, COPY)]));
+    assert_eq!(found.functions[0].len(), count);
+    assert!(found.functions[0].iter().all(|matched| matched.how == Match::Text));
+    // Regions of one log are joined.
+    let region = |at: usize| Record {
+        file: Some("src/copy.c".to_string()),
+        range: Some((at, at)),
+        source: Some(Provenance::Imported),
+        dataset: Some(DatasetRow { name: "log".to_string(), row: at.to_string() }),
+        lines: vec![LabelledLine {
+            line: 0,
+            text: String::new(),
+            before: None,
+            after: None,
+            label: LineLabel::Flaw,
+        }],
+        ..Record::new(Label::Vulnerable)
+    };
+    let code = repeated("\ta = a + 1;", 20_000);
+    let regions: Vec<Record> = (1..20_001).rev().chain(1..20_001).map(region).collect();
+    let matched = within_seconds(30, || one(&regions, place("src/copy.c", "f", 0, &code)));
+    assert_eq!(lines(&matched), (1..20_001).collect::<Vec<_>>());
 }

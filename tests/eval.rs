@@ -372,6 +372,15 @@ fn nothing_is_written_through_a_link() {
 }
 
 #[test]
+fn a_layer_that_there_is_not_is_left_out() {
+    let folder = workspace(&[("a.jsonl", dataset(0, 1))]);
+    let run = |methods| run(folder.path(), &["eval", "a.jsonl", "--methods", methods]);
+    let output = run("attention:99,attention:first");
+    assert!(output.status.success() && err(&output).contains("attention:99 is left out: the model has"));
+    assert_eq!(run("attention:99").status.code(), Some(2));
+}
+
+#[test]
 fn a_threshold_is_tuned_elsewhere() {
     let shared = format!("{}{}", dataset(100, 3), dataset(1, 1).replace("\\n", "\\n "));
     let folder = workspace(&[

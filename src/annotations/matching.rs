@@ -7,7 +7,8 @@
 use super::function::without_whitespace;
 use super::policy::Opinion;
 use super::{FunctionLines, Label, LabelledLine, LineLabel, Provenance, Record, uri};
-use std::collections::{BTreeMap, HashMap};
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 
 mod relocate;
 
@@ -60,14 +61,13 @@ impl<'r> Matched<'r> {
 
     /// Adds another region that the same log marks in the function: what is a flaw to one of them is one.
     fn join(&mut self, other: Matched<'r>) {
-        let mut lines: BTreeMap<usize, LineLabel> = self.lines.iter().copied().collect();
         for (line, label) in other.lines {
-            let known = lines.entry(line).or_insert(label);
-            if label == LineLabel::Flaw {
-                *known = label;
+            match self.lines.binary_search_by_key(&line, |(line, _)| *line) {
+                Ok(at) if label == LineLabel::Flaw => self.lines[at].1 = label,
+                Ok(_) => {}
+                Err(at) => self.lines.insert(at, (line, label)),
             }
         }
-        self.lines = lines.into_iter().collect();
         self.unmatched.extend(other.unmatched);
         self.how = self.how.min(other.how);
         let is_surer = other.record.label == Label::Vulnerable && self.record.label != Label::Vulnerable;
@@ -76,7 +76,7 @@ impl<'r> Matched<'r> {
     }
 
     /// Whose opinion it is: the annotator's, else the data set's.
-    pub fn annotator(&self) -> Option<&str> {
+    pub fn annotator(&self) -> Option<&'r str> {
         let dataset = self.record.dataset.as_ref().map(|dataset| dataset.name.as_str());
         self.record.annotator.as_deref().or(dataset)
     }
@@ -135,9 +135,16 @@ pub fn find_with<'r>(index: &Index, records: &'r [Record], functions: &[Place<'_
         records,
         lines: functions.iter().map(|place| FunctionLines::new(place.text)).collect(),
         places: functions,
+        texts: functions.iter().map(|_| OnceCell::new()).collect(),
+        budget: relocate::Budget::default(),
+        by_name: HashMap::new(),
         found: vec![Vec::new(); functions.len()],
         homes: HashMap::new(),
+        taken: HashSet::new(),
     };
+    for (function, place) in functions.iter().enumerate() {
+        finder.by_name.entry(last_name(place.name)).or_default().push(function);
+    }
     finder.by_text(index);
     let lost = finder.by_file(index);
     let functions = (0..functions.len()).map(|function| finder.matched(function)).collect();
@@ -148,10 +155,28 @@ struct Finder<'r, 'a> {
     records: &'r [Record],
     lines: Vec<FunctionLines<'a>>,
     places: &'a [Place<'a>],
+    texts: Vec<OnceCell<relocate::Text>>,
+    budget: relocate::Budget,
+    /// Functions by the last part of their name.
+    by_name: HashMap<&'a str, Vec<usize>>,
     /// Per function: records and how they found it.
     found: Vec<Vec<(usize, Match)>>,
     /// Per record: the functions that it found by their text.
     homes: HashMap<usize, Vec<usize>>,
+    /// Functions of whose very text somebody says something: annotator and data set.
+    taken: HashSet<(usize, Voice<'r>)>,
+}
+
+/// Who speaks: an annotator, and in which data set.
+type Voice<'r> = (Option<&'r str>, Option<&'r str>);
+
+fn voice(record: &Record) -> Voice<'_> {
+    (record.annotator.as_deref(), record.dataset.as_ref().map(|dataset| dataset.name.as_str()))
+}
+
+/// A name without its scopes.
+fn last_name(name: &str) -> &str {
+    name.rsplit("::").next().unwrap_or_default()
 }
 
 impl<'r> Finder<'r, '_> {
@@ -160,14 +185,16 @@ impl<'r> Finder<'r, '_> {
             for number in index.text.get(&lines.sha256()).into_iter().flatten() {
                 self.found[function].push((*number, Match::Text));
                 self.homes.entry(*number).or_default().push(function);
+                self.taken.insert((function, voice(&self.records[*number])));
             }
         }
-        let exact: Vec<usize> = self.homes.keys().copied().collect();
+        let exact: HashSet<usize> = self.homes.keys().copied().collect();
         for (function, lines) in self.lines.iter().enumerate() {
             for number in index.text_ws.get(&lines.sha256_ws()).into_iter().flatten() {
                 if !exact.contains(number) {
                     self.found[function].push((*number, Match::TextWithoutWhitespace));
                     self.homes.entry(*number).or_default().push(function);
+                    self.taken.insert((function, voice(&self.records[*number])));
                 }
             }
         }
@@ -180,8 +207,18 @@ impl<'r> Finder<'r, '_> {
         for number in index.file.get(file).into_iter().flatten().copied() {
             let record = &self.records[number];
             let found_by_text = self.homes.get(&number).cloned().unwrap_or_default();
-            let named: Vec<usize> =
-                (0..self.places.len()).filter(|function| self.has_name(*function, record)).collect();
+            let wanted = record.function.as_deref().map(last_name);
+            let alike = wanted.and_then(|name| self.by_name.get(name));
+            if !self.budget.spend(alike.map_or(self.places.len(), Vec::len)) {
+                lost.push(number);
+                continue;
+            }
+            let named: Vec<usize> = alike
+                .into_iter()
+                .flatten()
+                .copied()
+                .filter(|function| self.has_name(*function, record))
+                .collect();
             let home = self.nearest(&named, record);
             if !found_by_text.is_empty() {
                 // One of several editions with this name was edited, and another has the text that the record knows.
@@ -204,7 +241,11 @@ impl<'r> Finder<'r, '_> {
                 continue;
             }
             let free: Vec<usize> = match named.is_empty() {
-                true => (0..self.places.len()).filter(|function| !self.is_taken(*function, record)).collect(),
+                true => (0..self.places.len())
+                    .filter(|function| {
+                        self.overlap(*function, record) > 0 && !self.is_taken(*function, record)
+                    })
+                    .collect(),
                 false => Vec::new(),
             };
             match self.overlapping(&free, record).filter(|function| self.is_plausible(*function, record)) {
@@ -218,21 +259,15 @@ impl<'r> Finder<'r, '_> {
     fn has_name(&self, function: usize, record: &Record) -> bool {
         let name = self.places[function].name;
         let Some(wanted) = record.function.as_deref() else { return false };
-        let last = |name: &str| name.rsplit("::").next().unwrap_or_default().to_string();
         let one_is_plain = !name.contains("::") || !wanted.contains("::");
         // A data set may leave out the namespaces around a class.
         let is_tail = name.strip_suffix(wanted).is_some_and(|scopes| scopes.ends_with("::"));
-        name == wanted || is_tail || (one_is_plain && last(name) == last(wanted))
+        name == wanted || is_tail || (one_is_plain && last_name(name) == last_name(wanted))
     }
 
     /// Whether the same annotator says something of the very text of the function.
     fn is_taken(&self, function: usize, record: &Record) -> bool {
-        self.found[function].iter().any(|(number, how)| {
-            let other = &self.records[*number];
-            *how <= Match::TextWithoutWhitespace
-                && other.annotator == record.annotator
-                && other.dataset.as_ref().map(|d| &d.name) == record.dataset.as_ref().map(|d| &d.name)
-        })
+        self.taken.contains(&(function, voice(record)))
     }
 
     fn overlap(&self, function: usize, record: &Record) -> usize {
@@ -256,26 +291,30 @@ impl<'r> Finder<'r, '_> {
 
     /// By range alone a record of a function that is gone would go to its neighbour: a line of it must be there, unless it
     /// never knew a function.
-    fn is_plausible(&self, function: usize, record: &Record) -> bool {
+    fn is_plausible(&self, function: usize, record: &'r Record) -> bool {
         if record.function.is_none() && record.body_sha256.is_none() {
             return true;
         }
-        let (lines, _) =
-            relocate::lines(record, &self.places[function], &self.lines[function], Match::FileAndRange);
-        !lines.is_empty()
+        !self.relocated(record, function, Match::FileAndRange).0.is_empty()
+    }
+
+    fn relocated(&self, record: &'r Record, function: usize, how: Match) -> relocate::Lines<'r> {
+        let tools = (&self.texts[function], &self.budget);
+        relocate::lines(record, &self.places[function], &self.lines[function], how, tools)
     }
 
     /// One record an annotator: the surest, of those the last; the regions of a log together are one.
     fn matched(&self, function: usize) -> Vec<Matched<'r>> {
         let mut matched: Vec<Matched<'r>> = Vec::new();
+        let mut of_annotator: HashMap<Option<&str>, usize> = HashMap::new();
         let mut found = self.found[function].clone();
         found.sort_by_key(|(number, how)| (*number, *how));
         for (number, how) in found {
             let record = &self.records[number];
-            let (lines, unmatched) =
-                relocate::lines(record, &self.places[function], &self.lines[function], how);
+            let (lines, unmatched) = self.relocated(record, function, how);
             let new = Matched { record, also: Vec::new(), how, lines, unmatched };
-            match matched.iter_mut().find(|old| old.annotator() == new.annotator()) {
+            let at = *of_annotator.entry(new.annotator()).or_insert(matched.len());
+            match matched.get_mut(at) {
                 Some(old) if are_regions_of_one_log(old.record, record) => old.join(new),
                 Some(old) if old.how >= new.how => *old = new,
                 Some(_) => {}

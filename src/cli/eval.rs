@@ -27,7 +27,7 @@ use crate::config::Machine;
 use crate::escape;
 use crate::evaluation::leakage::TrainingData;
 use crate::evaluation::report::{Evaluated, Report, report};
-use crate::explain::{Method, Methods};
+use crate::explain::{ExplainError, Layer, Method, Methods};
 use rows::Known;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -261,7 +261,10 @@ fn methods(names: &[String], analyzer: &mut Analyzer) -> Result<Methods, Failure
                     name.parse().map_err(|error| Failure::new(format!("--methods: {error}, all or none")))?;
                 match known.unavailable.iter().find(|(other, _)| *other == method) {
                     Some((_, why)) => unavailable.push((method, why.clone())),
-                    None => methods.push(method),
+                    None => match no_such_layer(method, analyzer.info().layers) {
+                        Some(why) => unavailable.push((method, why)),
+                        None => methods.push(method),
+                    },
                 }
             }
         }
@@ -277,6 +280,16 @@ fn methods(names: &[String], analyzer: &mut Analyzer) -> Result<Methods, Failure
         return Err(Failure::new("none of the methods works for this model; see `linelens doctor`"));
     }
     Ok(Methods { available: methods, unavailable })
+}
+
+/// Why the attention of a layer is not to be had: `available` names the layers that there are, not those that are not.
+fn no_such_layer(method: Method, layers: usize) -> Option<String> {
+    match method {
+        Method::Attention(Layer::Number(number)) if number > layers => {
+            Some(ExplainError::NoSuchLayer { method, layers }.to_string())
+        }
+        _ => None,
+    }
 }
 
 /// What the results are results of. Methods, jobs and training data are not part of it: they change no result, so that a

@@ -11,6 +11,7 @@ use crate::annotations::store::{FileProblem, Store};
 use crate::config::{Settings, WORKSPACE_FILE};
 use crate::escape;
 use crate::syntax::Function;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// More bad rows are counted, not listed.
@@ -97,13 +98,10 @@ impl Truth {
         function: &Function,
     ) -> Option<GroundTruth> {
         // One record an annotator, of several files the last one's.
-        let names: Vec<Option<String>> =
-            matched.iter().map(|matched| matched.annotator().map(str::to_string)).collect();
-        let mut number = 0;
-        matched.retain(|_| {
-            number += 1;
-            !names[number..].contains(&names[number - 1])
-        });
+        let mut names = HashSet::new();
+        matched.reverse();
+        matched.retain(|matched| names.insert(matched.annotator()));
+        matched.reverse();
         let place = place(document, function, None);
         GroundTruth::of_matches(&matched, &self.policy, place.first_line, place.text)
     }

@@ -4,7 +4,7 @@ use super::Rows;
 use crate::annotations::problem::{RowError, RowProblem};
 use crate::annotations::{FunctionLines, Label, LabelledLine, LineLabel, Record, Sample, uri};
 use crate::syntax::{Function, Language, SyntaxTree};
-use crate::text::LineIndex;
+use crate::text::{ByteSpan, LineIndex};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -57,11 +57,14 @@ impl Located {
             self.open = Some((uri.clone(), file));
         }
         let Some((_, file)) = &self.open else { return Err(RowProblem::NoCode(uri)) };
-        let function = file.function_of(&sample.record).map_err(RowProblem::NoCode)?;
-        let first = file.lines.line_at(function.span.start);
-        let last = file.lines.line_at(function.span.end.saturating_sub(1).max(function.span.start));
-        let code = function.span.of(&file.text).unwrap_or_default();
-        if sample.record.body_sha256.is_none() {
+        if let Some(hash) = &sample.record.body_sha256 {
+            let code = file.text_of(hash, &sample.record).map_err(RowProblem::NoCode)?;
+            sample.code = code.to_string();
+        } else {
+            let function = file.function_of(&sample.record).map_err(RowProblem::NoCode)?;
+            let first = file.lines.line_at(function.span.start);
+            let last = file.lines.line_at(function.span.end.saturating_sub(1).max(function.span.start));
+            let code = function.span.of(&file.text).unwrap_or_default();
             let lines = FunctionLines::new(code);
             let start = sample.record.range.map_or(0, |(start, _)| start);
             sample.record.lines = renumbered(&sample.record.lines, start, first, &lines)?;
@@ -69,8 +72,8 @@ impl Located {
             sample.record.body_sha256 = Some(lines.sha256());
             sample.record.body_sha256_ws = Some(lines.sha256_ws());
             sample.record.function.get_or_insert_with(|| function.name.clone());
+            sample.code = code.to_string();
         }
-        sample.code = code.to_string();
         Ok(sample)
     }
 }
@@ -160,19 +163,35 @@ impl SourceFile {
         Ok(SourceFile { lines: LineIndex::new(&text), functions, text })
     }
 
-    /// By the hash of the text; without one, the innermost function that holds the whole range.
+    /// The text with this hash: a function, or else the lines of the record's range, as a data set's function may begin or
+    /// end with a comment, or be none that is found by its shape.
+    fn text_of(&self, hash: &str, record: &Record) -> Result<&str, String> {
+        let functions = self.functions.iter().map(|function| function.span);
+        let code = functions
+            .chain(self.spans_of(record))
+            .filter_map(|span| span.of(&self.text))
+            .find(|code| FunctionLines::new(code).sha256() == hash);
+        let file = record.file.as_deref().unwrap_or_default();
+        code.ok_or_else(|| format!("{file} has no function with this text"))
+    }
+
+    /// The lines of a record's range without the end of the last one, and with it.
+    fn spans_of(&self, record: &Record) -> Vec<ByteSpan> {
+        let Some((first, last)) = record.range.filter(|(_, last)| *last < self.lines.line_count()) else {
+            return Vec::new();
+        };
+        let start = self.lines.line_span(first).start;
+        let next = if last + 1 < self.lines.line_count() {
+            self.lines.line_span(last + 1).start
+        } else {
+            self.text.len()
+        };
+        vec![ByteSpan::new(start, self.lines.line_span(last).end), ByteSpan::new(start, next)]
+    }
+
+    /// The innermost function that holds the whole range.
     fn function_of(&self, record: &Record) -> Result<&Function, String> {
         let file = record.file.as_deref().unwrap_or_default();
-        if let Some(hash) = &record.body_sha256 {
-            let is_it = |function: &&Function| {
-                function.span.of(&self.text).is_some_and(|code| FunctionLines::new(code).sha256() == *hash)
-            };
-            return self
-                .functions
-                .iter()
-                .find(is_it)
-                .ok_or_else(|| format!("{file} has no function with this text"));
-        }
         let (first, last) = record.range.ok_or("it has neither a hash nor a range")?;
         let holds = |function: &&Function| {
             self.lines.line_at(function.span.start) <= first && last <= self.lines.line_at(function.span.end)

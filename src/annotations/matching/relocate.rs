@@ -2,21 +2,46 @@
 
 use super::{Match, Place, key};
 use crate::annotations::{FunctionLines, LabelledLine, LineLabel, Record};
-use std::collections::{BTreeMap, HashMap};
+use std::cell::{Cell, OnceCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Longer lines are not compared character by character.
 const MOST_COMPARED: usize = 400;
-/// Characters of text times lines that are looked for in it.
-const MOST_SEARCHED: usize = 50_000_000;
+/// What a place that a line may be at costs: it is kept until the record's lines are told apart.
+const CANDIDATE_COST: usize = 100;
+/// Steps, of some nanoseconds each, for the records of one file.
+const MOST_STEPS: usize = 300_000_000;
 
-type Lines<'r> = (Vec<(usize, LineLabel)>, Vec<&'r LabelledLine>);
+pub(super) type Lines<'r> = (Vec<(usize, LineLabel)>, Vec<&'r LabelledLine>);
 
-/// The lines of the function that the record labels, in order, and the labelled lines that were not found.
+/// What may still be spent on the records of one file. Whoever wrote them may mean no good: thousands of equal lines, each
+/// of which could be any of thousands. What is not looked for any more is not found.
+#[derive(Debug)]
+pub(super) struct Budget(Cell<usize>);
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget(Cell::new(MOST_STEPS))
+    }
+}
+
+impl Budget {
+    /// Whether there was enough left.
+    pub(super) fn spend(&self, steps: usize) -> bool {
+        let left = self.0.get().checked_sub(steps);
+        self.0.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
+
+/// The lines of the function that the record labels, in order, and the labelled lines that were not found. `text` is made
+/// when it is needed, once a function.
 pub(super) fn lines<'r>(
     record: &'r Record,
     place: &Place<'_>,
     function: &FunctionLines<'_>,
     how: Match,
+    (text, budget): (&OnceCell<Text>, &Budget),
 ) -> Lines<'r> {
     let mut found: BTreeMap<usize, LineLabel> = BTreeMap::new();
     let mut open: Vec<&LabelledLine> = Vec::new();
@@ -30,8 +55,7 @@ pub(super) fn lines<'r>(
     }
     let mut unmatched = Vec::new();
     if open.iter().any(|line| !line.text.is_empty()) {
-        let text = Text::new(function);
-        let places = text.places(&open);
+        let places = text.get_or_init(|| Text::new(function)).places(&open, budget);
         for (line, lines) in open.iter().zip(places) {
             match lines {
                 Some((first, last)) => {
@@ -89,7 +113,8 @@ fn known_place(
 }
 
 /// The function's lines that are not blank, by what they hold but blanks.
-struct Text {
+#[derive(Debug)]
+pub(super) struct Text {
     keys: Vec<String>,
     /// The line of each key.
     lines: Vec<usize>,
@@ -129,10 +154,9 @@ impl Text {
     }
 
     /// Per labelled line: its first and last line of today.
-    fn places(&self, labelled: &[&LabelledLine]) -> Vec<Option<(usize, usize)>> {
-        let can_search = self.body.len().saturating_mul(labelled.len()) <= MOST_SEARCHED;
+    fn places(&self, labelled: &[&LabelledLine], budget: &Budget) -> Vec<Option<(usize, usize)>> {
         let candidates: Vec<Vec<Candidate>> =
-            labelled.iter().map(|line| self.candidates(line, can_search)).collect();
+            labelled.iter().map(|line| self.candidates(line, budget)).collect();
         let mut chosen: Vec<Option<Candidate>> = labelled
             .iter()
             .zip(&candidates)
@@ -140,18 +164,18 @@ impl Text {
             .collect();
         drop_second_claims(labelled, &mut chosen);
         // What is certain says how far lines moved; it tells the others apart.
-        let moved: Vec<(usize, isize)> = labelled
+        let mut moved: Vec<(usize, isize)> = labelled
             .iter()
             .zip(&chosen)
             .filter_map(|(line, candidate)| Some((line.line, self.shift(line, (*candidate)?))))
             .collect();
+        moved.sort_by_key(|(at, _)| *at);
+        let mut taken: HashSet<usize> = chosen.iter().flatten().map(|candidate| candidate.first).collect();
         let mut order: Vec<usize> = (0..labelled.len()).filter(|line| chosen[*line].is_none()).collect();
         order.sort_by_key(|line| labelled[*line].line);
         for index in order {
             let line = labelled[index];
-            let expected =
-                moved.iter().min_by_key(|(at, _)| at.abs_diff(line.line)).map_or(0, |(_, shift)| *shift);
-            let taken: Vec<usize> = chosen.iter().flatten().map(|candidate| candidate.first).collect();
+            let expected = nearest(&moved, line.line);
             chosen[index] = candidates[index]
                 .iter()
                 .copied()
@@ -160,6 +184,7 @@ impl Text {
                     let off = self.shift(line, *candidate).abs_diff(expected);
                     (candidate.context, std::cmp::Reverse(off), std::cmp::Reverse(candidate.first))
                 });
+            taken.extend(chosen[index].map(|candidate| candidate.first));
         }
         chosen
             .into_iter()
@@ -173,7 +198,7 @@ impl Text {
         self.lines[candidate.first].cast_signed() - line.line.cast_signed()
     }
 
-    fn candidates(&self, line: &LabelledLine, can_search: bool) -> Vec<Candidate> {
+    fn candidates(&self, line: &LabelledLine, budget: &Budget) -> Vec<Candidate> {
         let wanted = key(&line.text);
         let before = line.before.as_deref().map(key);
         let after = line.after.as_deref().map(key);
@@ -181,6 +206,9 @@ impl Text {
             return Vec::new();
         }
         if let Some(same) = self.by_key.get(&wanted) {
+            if !budget.spend(same.len().saturating_mul(CANDIDATE_COST)) {
+                return Vec::new();
+            }
             let candidate = |at: usize| Candidate {
                 first: at,
                 last: at,
@@ -188,13 +216,11 @@ impl Text {
             };
             return same.iter().copied().map(candidate).collect();
         }
-        if can_search {
-            let broken = self.broken_differently(&wanted, &before, &after);
-            if !broken.is_empty() {
-                return broken;
-            }
+        let broken = self.broken_differently(&wanted, &before, &after, budget);
+        if !broken.is_empty() {
+            return broken;
         }
-        self.edited(&wanted, &before, &after)
+        self.edited(&wanted, &before, &after, budget)
     }
 
     fn is_before(&self, at: usize, before: &Option<String>) -> bool {
@@ -219,10 +245,16 @@ impl Text {
         wanted: &str,
         before: &Option<String>,
         after: &Option<String>,
+        budget: &Budget,
     ) -> Vec<Candidate> {
+        if !budget.spend(self.body.len()) {
+            return Vec::new();
+        }
+        let context = before.as_ref().map_or(0, String::len) + after.as_ref().map_or(0, String::len);
         let key_at = |offset: usize| self.starts.partition_point(|start| *start <= offset) - 1;
         self.body
             .match_indices(wanted)
+            .take_while(|_| budget.spend(CANDIDATE_COST + context))
             .filter(|(start, _)| {
                 let (head, tail) = (&self.body[..*start], &self.body[start + wanted.len()..]);
                 before.as_ref().map_or(head.is_empty(), |before| head.ends_with(before.as_str()))
@@ -237,24 +269,48 @@ impl Text {
     }
 
     /// A line whose text changed: similar, and between the same neighbours, or very similar and beside one of them.
-    fn edited(&self, wanted: &str, before: &Option<String>, after: &Option<String>) -> Vec<Candidate> {
+    fn edited(
+        &self,
+        wanted: &str,
+        before: &Option<String>,
+        after: &Option<String>,
+        budget: &Budget,
+    ) -> Vec<Candidate> {
         const BETWEEN_BOTH: f32 = 0.5;
         const BESIDE_ONE: f32 = 0.8;
-        (0..self.keys.len())
+        let of =
+            |key: &Option<String>| key.as_ref().and_then(|key| self.by_key.get(key)).into_iter().flatten();
+        let last = self.keys.len().checked_sub(1);
+        let below = of(before).map(|above| above + 1).chain(before.is_none().then_some(0));
+        let above =
+            of(after).filter_map(|below| below.checked_sub(1)).chain(last.filter(|_| after.is_none()));
+        if !budget.spend((of(before).count() + of(after).count()).saturating_mul(CANDIDATE_COST)) {
+            return Vec::new();
+        }
+        let beside: BTreeSet<usize> = below.chain(above).filter(|at| *at < self.keys.len()).collect();
+        beside
+            .into_iter()
             .filter_map(|at| {
                 let context = usize::from(self.is_before(at, before)) + usize::from(self.is_after(at, after));
-                let least = match context {
-                    2 => BETWEEN_BOTH,
-                    1 => BESIDE_ONE,
-                    _ => return None,
-                };
+                let least = if context == 2 { BETWEEN_BOTH } else { BESIDE_ONE };
+                let both = wanted.len() + self.keys[at].len();
                 let short = wanted.len() <= MOST_COMPARED && self.keys[at].len() <= MOST_COMPARED;
-                let is_similar =
-                    short && similar::TextDiff::from_chars(wanted, self.keys[at].as_str()).ratio() >= least;
+                // A diff takes at worst the square of the length.
+                let is_similar = short
+                    && budget.spend(both * both / 4)
+                    && similar::TextDiff::from_chars(wanted, self.keys[at].as_str()).ratio() >= least;
                 is_similar.then_some(Candidate { first: at, last: at, context })
             })
             .collect()
     }
+}
+
+/// How far the nearest of the lines moved that are known to have; they are in order.
+fn nearest(moved: &[(usize, isize)], line: usize) -> isize {
+    let after = moved.partition_point(|(at, _)| *at < line);
+    let beside =
+        [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(|index| moved.get(index));
+    beside.min_by_key(|(at, _)| at.abs_diff(line)).map_or(0, |(_, shift)| *shift)
 }
 
 /// Of several labelled lines with one text, one can be a line of today: the one with the most context.
