@@ -62,6 +62,8 @@ pub struct Settings {
     pub line_hints: bool,
     /// How many top lines a diagnostic names.
     pub top_lines: usize,
+    /// Whether inlay hints stand behind the most relevant lines.
+    pub inlay_hints: bool,
     /// Annotation files of a workspace folder: paths relative to it, which may hold `*`, `**` and `?`.
     pub annotations: Vec<String>,
     /// Who labels; `None`: the user's name on this machine.
@@ -79,6 +81,7 @@ impl Default for Settings {
             severity: Severity::Information,
             line_hints: false,
             top_lines: 5,
+            inlay_hints: true,
             annotations: with_written(Vec::new()),
             annotator: None,
             annotation_policy: Policy::default(),
@@ -205,9 +208,10 @@ pub const KEYS: &[Key] = keys![
     "lineHints", true, "a hint on each top line of a flagged function", |v, layer| {
         layer.line_hints = Some(boolean(v)?)
     };
-    "topLines", true, "how many top lines a diagnostic names, 0 to 50", |v, layer| {
+    "topLines", true, "how many top lines are shown of a function, 0 to 50", |v, layer| {
         layer.top_lines = Some(integer(v, 0, 50)? as usize)
     };
+    "inlayHints", true, "a hint behind each relevant line", |v, layer| layer.inlay_hints = Some(boolean(v)?);
     "annotations", true, "annotation files, relative to the workspace folder; globs", |v, layer| {
         layer.annotations = Some(strings(v)?)
     };
@@ -253,6 +257,7 @@ struct Layer {
     severity: Option<Severity>,
     line_hints: Option<bool>,
     top_lines: Option<usize>,
+    inlay_hints: Option<bool>,
     annotations: Option<Vec<String>>,
     annotator: Option<String>,
     annotation_policy: Option<Policy>,
@@ -416,6 +421,7 @@ impl Config {
             severity: layer.severity.unwrap_or(default.severity),
             line_hints: layer.line_hints.unwrap_or(default.line_hints),
             top_lines: layer.top_lines.unwrap_or(default.top_lines),
+            inlay_hints: layer.inlay_hints.unwrap_or(default.inlay_hints),
             annotations: with_written(layer.annotations.unwrap_or_default()),
             annotator: layer.annotator,
             annotation_policy: layer.annotation_policy.unwrap_or_default(),

@@ -8,6 +8,7 @@ mod counterpart;
 mod documents;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hints;
 mod hover;
 mod lens;
 mod options;

@@ -156,6 +156,7 @@ fn the_protocol_page_and_the_types_agree() {
     same_shape::<ext::ServerExtension>("### What the server answers");
     same_shape::<ext::ComparisonMessage>("### Comparing methods");
     same_shape::<ext::PairMessage>("### Comparing versions");
+    same_shape::<ext::RelevantLineMessage>("### Going to a relevant line");
     same_shape::<ext::LabelledMessage>("### What was written");
     // Every optional field is in the examples, or the comparison would miss it.
     let mentioned: BTreeSet<&str> = PAGE

@@ -1,9 +1,7 @@
 //! Which colours the terminal shows, and the heat scale: one hue, luminance ordered, in [`STEPS`] steps.
 
 use super::arguments::Color;
-
-/// Steps of the heat scale; step 0 is unshaded.
-pub(super) const STEPS: usize = 8;
+use crate::lines::heat::STEPS;
 
 type Rgb = (u8, u8, u8);
 
@@ -111,11 +109,6 @@ fn forced_depth(environment: &impl Fn(&str) -> Option<String>) -> Depth {
     }
 }
 
-/// The step of a score in 0..=1; only a score of 0 is unshaded.
-pub(super) fn step(score: f64) -> usize {
-    (score * STEPS as f64).ceil().clamp(0.0, STEPS as f64) as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,12 +149,6 @@ mod tests {
                 last = Some(b);
             }
         }
-    }
-
-    #[test]
-    fn only_zero_is_unshaded() {
-        assert_eq!([0.0, 1e-9, 0.125, 0.126, 0.5, 1.0].map(step), [0, 1, 1, 2, 4, 8]);
-        assert_eq!(step(f64::NAN), 0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::analysis::agreement::GroundTruth;
 use crate::analysis::{Finding, Options};
+use crate::lsp::hints::Hint;
 use crate::lsp::proto::from_proto;
 use crate::syntax::{Edit, Function, Language, NoFunction, SyntaxTree};
 use crate::text::{ByteSpan, LineIndex, PositionEncoding};
@@ -249,6 +250,8 @@ pub(crate) struct Published {
     pub(crate) relevance_version: i32,
     /// What the lenses that the client was last asked to renew said.
     pub(crate) lenses: Vec<String>,
+    /// The hints that the client was last asked to renew.
+    pub(crate) hints: Vec<Hint>,
 }
 
 impl Published {

@@ -52,6 +52,7 @@ enum Message {
     Log(MessageType, String),
     RefreshDiagnostics,
     RefreshLenses,
+    RefreshHints,
 }
 
 impl Message {
@@ -63,7 +64,8 @@ impl Message {
                 params.text_document.uri == old.text_document.uri
             }
             (Message::RefreshDiagnostics, Message::RefreshDiagnostics)
-            | (Message::RefreshLenses, Message::RefreshLenses) => true,
+            | (Message::RefreshLenses, Message::RefreshLenses)
+            | (Message::RefreshHints, Message::RefreshHints) => true,
             _ => false,
         }
     }
@@ -138,6 +140,10 @@ impl Outbox {
         self.post(Message::RefreshLenses);
     }
 
+    pub(crate) fn refresh_hints(&self) {
+        self.post(Message::RefreshHints);
+    }
+
     fn post(&self, message: Message) {
         self.queue.post(message);
     }
@@ -157,6 +163,7 @@ pub(crate) fn shown(text: &str) -> String {
 async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
     let refreshing = Arc::new(AtomicBool::new(false));
     let renewing = Arc::new(AtomicBool::new(false));
+    let hinting = Arc::new(AtomicBool::new(false));
     loop {
         let closed = queue.closed.load(Ordering::SeqCst);
         let Some(message) = queue.take() else {
@@ -196,6 +203,13 @@ async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
                     let client = client.clone();
                     let ask = async move { client.code_lens_refresh().await };
                     tokio::spawn(refresh("workspace/codeLens/refresh", ask, Arc::clone(&renewing)));
+                }
+            }
+            Message::RefreshHints => {
+                if !hinting.swap(true, Ordering::SeqCst) {
+                    let client = client.clone();
+                    let ask = async move { client.inlay_hint_refresh().await };
+                    tokio::spawn(refresh("workspace/inlayHint/refresh", ask, Arc::clone(&hinting)));
                 }
             }
         }

@@ -2,7 +2,9 @@
 
 use crate::analysis::{Finding, Options};
 use crate::config::Settings;
+use crate::lines::LineScore;
 use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, Snapshot, TextKey, moved};
+use crate::lsp::hints::{self, Hint};
 use crate::lsp::lens;
 use crate::lsp::proto::capabilities::ClientFacts;
 use crate::lsp::proto::ext::RelevanceParams;
@@ -30,7 +32,12 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
             .iter()
             .map(|located| document.outcome(located.key, &settings.options).cloned())
             .collect();
-        (known, document.cursor)
+        // All that is known about the cursor of a client without our plugin is where it points.
+        let cursor = match shared.facts().relevance {
+            true => document.cursor,
+            false => document.hovered.or(document.cursor),
+        };
+        (known, cursor)
     })?;
     let cursor = cursor.and_then(|cursor| Some(snapshot.function_at(cursor).ok()?.key));
     let findings = functions
@@ -66,6 +73,24 @@ impl View {
             .iter()
             .flat_map(|(_, finding)| to_proto::diagnostics(finding, &self.snapshot, &self.settings, facts))
             .collect()
+    }
+
+    /// What stands behind the lines of the functions whose relevance is shown.
+    pub(crate) fn hints(&self) -> Vec<Hint> {
+        if !self.settings.inlay_hints {
+            return Vec::new();
+        }
+        let top = self.settings.top_lines;
+        self.relevant().flat_map(|(_, finding)| hints::of_finding(finding, top)).collect()
+    }
+
+    /// The most relevant lines of these functions.
+    pub(crate) fn relevant_lines(&self) -> impl Iterator<Item = (&Finding, &LineScore)> {
+        let top = self.settings.top_lines.max(1);
+        self.relevant().flat_map(move |(_, finding)| {
+            let best = finding.lines.iter().filter(move |line| line.rank <= top);
+            best.map(move |line| (finding, line))
+        })
     }
 
     /// Only flagged functions and the one under the cursor: rescaling makes some line of every harmless function
@@ -109,6 +134,7 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
     let diagnostics = view.diagnostics(facts);
     let marks = view.relevance_marks(view.settings.options);
     let lenses = if facts.refresh_lenses { view.lens_titles() } else { Vec::new() };
+    let hints = if facts.refresh_hints { view.hints() } else { Vec::new() };
     let version = view.snapshot.version;
     let model = match shared.engine() {
         EngineState::Ready(model) => Some(model),
@@ -138,6 +164,10 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
         if facts.refresh_lenses && lenses != published.lenses {
             published.lenses = lenses;
             shared.outbox.refresh_lenses();
+        }
+        if facts.refresh_hints && hints != published.hints {
+            published.hints = hints;
+            shared.outbox.refresh_hints();
         }
         published.version = version;
         published.diagnostics = diagnostics;

@@ -2,12 +2,14 @@
 //! `await`, since handlers run concurrently.
 
 mod commands;
+mod navigation;
 mod pointing;
 mod settings;
 
 use crate::config::{Problem, Source, WORKSPACE_FILE};
 use crate::detector::Cancellation;
 use crate::lsp::documents::Snapshot;
+use crate::lsp::hints;
 use crate::lsp::lens;
 use crate::lsp::parent::ParentWatch;
 use crate::lsp::proto::capabilities::{self, ClientFacts};
@@ -233,6 +235,21 @@ impl LanguageServer for Server {
         // A large text may have to be parsed first.
         let lenses = tokio::task::spawn_blocking(move || lens::lenses(&shared, &params.text_document.uri));
         lenses.await.map_err(|_| Error::internal_error())
+    }
+
+    async fn inlay_hint(&self, params: InlayHintParams) -> Result<Option<Vec<InlayHint>>> {
+        let shared = Arc::clone(&self.shared);
+        let InlayHintParams { text_document, range, .. } = params;
+        // A large text may have to be parsed first.
+        let hints = tokio::task::spawn_blocking(move || hints::hints(&shared, &text_document.uri, range));
+        hints.await.map_err(|_| Error::internal_error())
+    }
+
+    async fn document_highlight(
+        &self,
+        params: DocumentHighlightParams,
+    ) -> Result<Option<Vec<DocumentHighlight>>> {
+        guarded("textDocument/documentHighlight", || Ok(self.start_highlights(params)))
     }
 
     async fn did_change_configuration(&self, params: DidChangeConfigurationParams) {

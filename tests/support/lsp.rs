@@ -544,6 +544,14 @@ impl Client {
                 assert!(self.has("workspace.codeLens.refreshSupport"));
                 Value::Null
             }
+            "workspace/inlayHint/refresh" => {
+                assert!(self.has("workspace.inlayHint.refreshSupport"));
+                Value::Null
+            }
+            "window/showDocument" => {
+                assert!(self.has("window.showDocument.support"));
+                json!({"success": true})
+            }
             "workspace/diagnostic/refresh" => {
                 assert!(self.has("workspace.diagnostics.refreshSupport"));
                 Value::Null

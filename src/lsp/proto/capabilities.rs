@@ -25,6 +25,9 @@ pub(crate) struct ClientFacts {
     /// Takes code actions, not only commands.
     pub(crate) action_literals: bool,
     pub(crate) refresh_lenses: bool,
+    pub(crate) refresh_hints: bool,
+    /// Shows a place when it is asked to.
+    pub(crate) show_document: bool,
     /// Wants `linelens/relevance` and `linelens/status`.
     pub(crate) relevance: bool,
 }
@@ -68,6 +71,12 @@ impl ClientFacts {
                 .and_then(|document| document.code_action.as_ref()?.code_action_literal_support.as_ref())
                 .is_some(),
             refresh_lenses: workspace.and_then(|w| w.code_lens.as_ref()?.refresh_support) == Some(true),
+            refresh_hints: workspace.and_then(|w| w.inlay_hint.as_ref()?.refresh_support) == Some(true),
+            show_document: capabilities
+                .window
+                .as_ref()
+                .and_then(|window| window.show_document.as_ref())
+                .is_some_and(|show_document| show_document.support),
             relevance: capabilities
                 .experimental
                 .as_ref()
@@ -103,6 +112,9 @@ pub(crate) fn server(facts: &ClientFacts) -> ServerCapabilities {
         })),
         hover_provider: Some(HoverProviderCapability::Simple(true)),
         code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
+        inlay_hint_provider: Some(OneOf::Left(true)),
+        // Clients that shade relevance need no highlights, which would hide those of another server.
+        document_highlight_provider: (!facts.relevance).then_some(OneOf::Left(true)),
         code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
             code_action_kinds: Some(vec![CodeActionKind::from(KIND)]),
             ..CodeActionOptions::default()

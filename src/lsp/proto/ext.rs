@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tower_lsp::ls_types::notification::Notification;
-use tower_lsp::ls_types::{Position, ProgressToken, TextDocumentIdentifier, Uri};
+use tower_lsp::ls_types::{Position, ProgressToken, Range, TextDocumentIdentifier, Uri};
 
 pub const EXPLAIN: &str = "linelens/explain";
 pub const RELEVANCE: &str = "linelens/relevance";
@@ -15,18 +15,22 @@ pub const COMMAND_NEXT_METHOD: &str = "linelens.nextMethod";
 pub const COMMAND_RELOAD: &str = "linelens.reload";
 pub const COMMAND_COMPARE_METHODS: &str = "linelens.compareMethods";
 pub const COMMAND_COMPARE_PAIR: &str = "linelens.comparePair";
+pub const COMMAND_NEXT_LINE: &str = "linelens.nextRelevantLine";
+pub const COMMAND_PREVIOUS_LINE: &str = "linelens.previousRelevantLine";
 pub const COMMAND_TOGGLE_LINE: &str = "linelens.toggleGroundTruthLine";
 pub const COMMAND_SET_LABEL: &str = "linelens.setLabel";
 pub const COMMAND_ADD_NOTE: &str = "linelens.addNote";
 
 /// Every id for `workspace/executeCommand`.
-pub const COMMANDS: [&str; 9] = [
+pub const COMMANDS: [&str; 11] = [
     COMMAND_EXPLAIN,
     COMMAND_SET_METHOD,
     COMMAND_NEXT_METHOD,
     COMMAND_RELOAD,
     COMMAND_COMPARE_METHODS,
     COMMAND_COMPARE_PAIR,
+    COMMAND_NEXT_LINE,
+    COMMAND_PREVIOUS_LINE,
     COMMAND_TOGGLE_LINE,
     COMMAND_SET_LABEL,
     COMMAND_ADD_NOTE,
@@ -145,6 +149,17 @@ pub struct LineMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ground_truth: Option<bool>,
     pub text: String,
+}
+
+/// The answer to `linelens.nextRelevantLine` and `linelens.previousRelevantLine`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RelevantLineMessage {
+    pub text_document: VersionedDocument,
+    /// The line's text without the white space around it.
+    pub range: Range,
+    pub function: FunctionMessage,
+    pub line: LineMessage,
 }
 
 /// The argument of `linelens.compareMethods`, `linelens.toggleGroundTruthLine` and others: a place in a document.

@@ -2,8 +2,8 @@
 
 use super::ext::{
     AlignmentMessage, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
-    FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, PairMessage, SideMessage,
-    VersionedDocument,
+    FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, PairMessage,
+    RelevantLineMessage, SideMessage, VersionedDocument,
 };
 use crate::alignment::TOP_K;
 use crate::analysis::agreement::Agreement;
@@ -171,17 +171,33 @@ fn model_message(model: &DetectorInfo) -> ModelMessage {
 }
 
 fn line_messages(finding: &Finding, version: Version<'_>) -> Vec<LineMessage> {
-    let scored = finding.lines.iter();
-    scored
-        .map(|line| LineMessage {
-            line: line.line,
-            score: line.score,
-            raw: line.raw,
-            rank: line.rank,
-            ground_truth: finding.is_true(line.line).then_some(true),
-            text: version.lines.line_span(line.line).of(version.text).unwrap_or_default().to_string(),
-        })
-        .collect()
+    finding.lines.iter().map(|line| line_message(finding, line, version)).collect()
+}
+
+fn line_message(finding: &Finding, line: &LineScore, version: Version<'_>) -> LineMessage {
+    LineMessage {
+        line: line.line,
+        score: line.score,
+        raw: line.raw,
+        rank: line.rank,
+        ground_truth: finding.is_true(line.line).then_some(true),
+        text: version.lines.line_span(line.line).of(version.text).unwrap_or_default().to_string(),
+    }
+}
+
+/// A scored line of a finding as a place to go to.
+pub(crate) fn relevant_line(
+    finding: &Finding,
+    line: &LineScore,
+    snapshot: &Snapshot,
+    encoding: PositionEncoding,
+) -> RelevantLineMessage {
+    RelevantLineMessage {
+        text_document: versioned_document(snapshot),
+        range: range(snapshot, line_span(snapshot, line.line), encoding),
+        function: function_message(finding),
+        line: line_message(finding, line, version(snapshot)),
+    }
 }
 
 fn alignment_message(agreement: &Agreement) -> AlignmentMessage {

@@ -1,5 +1,6 @@
 //! `linelens/explain` and the commands.
 
+use super::navigation::Direction;
 use super::{CancelOnDrop, ReadFiles, Server, explain_error, guarded, read_workspace_files, request_failed};
 use crate::detector::Cancellation;
 use crate::explain::Method;
@@ -31,6 +32,12 @@ impl Server {
             COMMAND_RELOAD => self.reload().await,
             COMMAND_COMPARE_METHODS => self.compare_methods(from_proto::argument(&command, arguments)?).await,
             COMMAND_COMPARE_PAIR => self.compare_pair(from_proto::argument(&command, arguments)?).await,
+            COMMAND_NEXT_LINE => {
+                self.go_to_line(from_proto::argument(&command, arguments)?, Direction::Next).await
+            }
+            COMMAND_PREVIOUS_LINE => {
+                self.go_to_line(from_proto::argument(&command, arguments)?, Direction::Previous).await
+            }
             COMMAND_TOGGLE_LINE => self.toggle_line(from_proto::argument(&command, arguments)?).await,
             COMMAND_SET_LABEL => self.set_label(from_proto::argument(&command, arguments)?).await,
             COMMAND_ADD_NOTE => self.add_note(from_proto::argument(&command, arguments)?).await,
@@ -82,7 +89,7 @@ impl Server {
     }
 
     /// Asks something about the function at a position, under the present settings.
-    fn start(
+    pub(super) fn start(
         &self,
         ask: Ask,
         snapshot: Arc<Snapshot>,
@@ -147,7 +154,7 @@ impl Server {
     }
 
     /// A command's result is seen only by clients with our plugin.
-    fn show_to_plain_clients(&self, text: &str) {
+    pub(super) fn show_to_plain_clients(&self, text: &str) {
         if !self.shared.facts().relevance {
             self.shared.outbox.show(MessageType::INFO, format!("linelens:\n{text}"));
         }
@@ -268,6 +275,6 @@ async fn answered(answer: oneshot::Receiver<ExplainAnswer>) -> Result<Option<Ans
     }
 }
 
-fn serialized(value: impl serde::Serialize) -> Result<Value> {
+pub(super) fn serialized(value: impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|_| Error::internal_error())
 }
