@@ -155,6 +155,7 @@ fn the_protocol_page_and_the_types_agree() {
     same_shape::<ext::StatusParams>("## `linelens/status`");
     same_shape::<ext::ServerExtension>("### What the server answers");
     same_shape::<ext::ComparisonMessage>("### Comparing methods");
+    same_shape::<ext::ModelsMessage>("### Comparing models");
     same_shape::<ext::PairMessage>("### Comparing versions");
     same_shape::<ext::RelevantLineMessage>("### Going to a relevant line");
     same_shape::<ext::LabelledMessage>("### What was written");
@@ -180,7 +181,8 @@ fn the_protocol_page_and_the_types_agree() {
         assert!(example.contains(optional), "{optional}");
     }
     let example = fields(&block("## `linelens/status`"));
-    for optional in [".message", ".model", ".executionProvider", ".method", ".methods", ".layers"] {
+    for optional in [".message", ".model", ".executionProvider", ".method", ".methods", ".layers", ".models"]
+    {
         assert!(example.contains(optional), "{optional}");
     }
 }

@@ -52,7 +52,7 @@ pub(super) enum Color {
 /// Settings of the machine, for every command.
 #[derive(Debug, Args)]
 pub(super) struct Global {
-    /// Model directory: model.onnx, tokenizer.json, config.json; `eval` takes several
+    /// Model directory: model.onnx, tokenizer.json, config.json; `eval` and `lsp` take several
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) model: Vec<PathBuf>,
     /// ONNX Runtime library
@@ -309,6 +309,7 @@ impl Global {
         let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
         collect([
             ("model", text(&self.model.first().cloned()).map(Value::String)),
+            ("models", (self.model.len() > 1).then(|| paths(&self.model))),
             ("library", text(&self.library).map(Value::String)),
             ("executionProvider", self.execution_provider.clone().map(Value::String)),
             ("threads", self.threads.as_deref().map(number)),
@@ -339,6 +340,10 @@ fn number(text: &str) -> Value {
     text.parse::<serde_json::Number>().map_or_else(|_| Value::String(text.to_string()), Value::Number)
 }
 
+fn paths(paths: &[PathBuf]) -> Value {
+    Value::Array(paths.iter().map(|path| Value::String(path.to_string_lossy().into_owned())).collect())
+}
+
 fn collect<const N: usize>(settings: [(&str, Option<Value>); N]) -> Map<String, Value> {
     settings.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?))).collect()
 }
@@ -355,14 +360,14 @@ mod tests {
 
     #[test]
     fn every_flag_is_a_key_of_the_schema() {
-        let line = "linelens --model m --library l --execution-provider cpu --threads 2 --device-id 0 --memory-limit 5 \
+        let line = "linelens --model m --model n --library l --execution-provider cpu --threads 2 --device-id 0 --memory-limit 5 \
                     explain f.c --method attention:1 --profile paper --threshold 0.5 --long window --steps 16 --absolute \
                     --granularity statement";
         let arguments = Arguments::parse_from(line.split_whitespace());
         let Command::Explain(explain) = &arguments.command else { panic!() };
         let mut settings = arguments.global.settings();
         settings.extend(explain.analysis.settings(explain.method.as_deref()));
-        assert_eq!(settings.len(), 13);
+        assert_eq!(settings.len(), 14);
         let (_, problems) = crate::config::Config::load_from(&Value::Object(settings), |_| None);
         assert_eq!(problems, []);
     }

@@ -2,11 +2,13 @@
 
 use crate::analysis::agreement::{Annotator, GroundTruth, label_name};
 use crate::annotations::Label;
+use crate::escape;
 use crate::explain::{Layer, Method};
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::ext::{
-    AddNoteParams, COMMAND_ADD_NOTE, COMMAND_COMPARE_METHODS, COMMAND_COMPARE_PAIR, COMMAND_SET_LABEL,
-    COMMAND_SET_METHOD, COMMAND_TOGGLE_LINE, PlaceParams, SetLabelParams,
+    AddNoteParams, COMMAND_ADD_NOTE, COMMAND_COMPARE_METHODS, COMMAND_COMPARE_MODELS, COMMAND_COMPARE_PAIR,
+    COMMAND_SET_LABEL, COMMAND_SET_METHOD, COMMAND_TOGGLE_LINE, CompareModelsParams, PlaceParams,
+    SetLabelParams,
 };
 use crate::text::ByteSpan;
 use serde_json::Value;
@@ -18,6 +20,8 @@ use tower_lsp::ls_types::{
 pub(crate) const KIND: &str = "linelens";
 /// A selection that is longer is no note.
 const LONGEST_NOTE: usize = 2000;
+/// More are reached by the command alone.
+const MOST_MODELS: usize = 5;
 
 /// What the actions are offered for.
 pub(crate) struct Subject<'a> {
@@ -34,6 +38,8 @@ pub(crate) struct Subject<'a> {
     /// The methods of the model, and the one in use.
     pub(crate) methods: &'a [Method],
     pub(crate) method: Method,
+    /// The models other than the one in use.
+    pub(crate) models: &'a [String],
     /// Whether the client asks the user for a note's text.
     pub(crate) asks_for_notes: bool,
     pub(crate) literals: bool,
@@ -48,6 +54,15 @@ pub(crate) fn actions(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
     actions.push(action(subject, "compare methods".to_string(), COMMAND_COMPARE_METHODS, place.clone()));
     let title = "compare with the other half of its pair, or with HEAD".to_string();
     actions.push(action(subject, title, COMMAND_COMPARE_PAIR, place));
+    for model in subject.models.iter().take(MOST_MODELS) {
+        let title = format!("compare with the model {}", escape::terminal(model));
+        let params = CompareModelsParams {
+            text_document: document(subject),
+            position: subject.position,
+            model: Some(model.clone()),
+        };
+        actions.push(action(subject, title, COMMAND_COMPARE_MODELS, argument(&params)));
+    }
     let others = subject.methods.iter().filter(|method| **method != subject.method && is_common(**method));
     actions.extend(others.map(|method| {
         let title = format!("explain with {method}");

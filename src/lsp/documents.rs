@@ -9,6 +9,7 @@ use crate::text::{ByteSpan, LineIndex, PositionEncoding};
 use dashmap::{DashMap, Entry};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tower_lsp::ls_types::{Diagnostic, TextDocumentContentChangeEvent, TextDocumentItem, Uri};
@@ -209,7 +210,15 @@ pub(crate) fn moved(finding: &Finding, function: &Function, lines: &LineIndex) -
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Found(Arc<Finding>),
+    /// The verdict alone.
+    Glanced(Arc<Finding>),
     Failed(Arc<str>),
+}
+
+impl Outcome {
+    pub(crate) fn is_glance(&self) -> bool {
+        matches!(self, Outcome::Glanced(_))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -227,6 +236,8 @@ pub(crate) struct Document {
     pub(crate) cursor: Option<usize>,
     /// Where the user pointed last; for plain clients that is all there is to know about the cursor.
     pub(crate) hovered: Option<usize>,
+    /// The lines that the client shows, where it said so.
+    pub(crate) visible: Option<RangeInclusive<usize>>,
     /// Cursor or pointer moved after the last edit, so that their functions need not wait for the typing to pause.
     pub(crate) cursor_moved: bool,
     pub(crate) known: HashMap<TextKey, Known>,
@@ -279,6 +290,7 @@ impl Document {
             changed_at: Instant::now(),
             cursor: None,
             hovered: None,
+            visible: None,
             cursor_moved: false,
             known: HashMap::new(),
             found: HashMap::new(),

@@ -65,10 +65,15 @@ fn of_line(finding: &Finding, line: usize) -> Hint {
 
 /// The hints of the lines in a range of a document; may parse a large text. `None` where the settings want none.
 pub(crate) fn hints(shared: &Shared, uri: &Uri, range: Range) -> Option<Vec<InlayHint>> {
+    let lines = range.start.line as usize..=range.end.line as usize;
+    // Clients ask for what they show, and nothing else tells what that is.
+    let was = shared.documents.update(uri, |document| document.visible.replace(lines.clone()))?;
+    if was.as_ref() != Some(&lines) {
+        shared.queue.wake();
+    }
     let view = publish::view(shared, uri)?;
     let snapshot = view.snapshot();
     let encoding = shared.facts().encoding;
-    let lines = range.start.line as usize..=range.end.line as usize;
     let asked = view.hints().into_iter().filter(|hint| lines.contains(&hint.line));
     Some(asked.map(|hint| inlay(&hint, snapshot, encoding)).collect())
 }

@@ -36,7 +36,11 @@ fn of_finding(finding: &Finding, snapshot: &Snapshot, encoding: PositionEncoding
 
 /// Such as `p 0.93 · attnlrp · DA 0.12 (null 0.09)`.
 pub(crate) fn title(finding: &Finding) -> String {
-    let mut title = format!("p {} · {}", finding.shown_probability(), finding.method);
+    let mut title = format!("p {}", finding.shown_probability());
+    // A verdict alone is no method's.
+    if !finding.lines.is_empty() {
+        title.push_str(&format!(" · {}", finding.method));
+    }
     if let Some(alignment) = finding.shown_alignment() {
         title.push_str(&format!(" · {alignment}"));
     }

@@ -18,8 +18,16 @@ pub(crate) struct View {
     snapshot: Arc<Snapshot>,
     settings: Settings,
     /// At home in the snapshot, in the order of the functions.
-    findings: Vec<(TextKey, Finding)>,
+    findings: Vec<Seen>,
     cursor: Option<TextKey>,
+}
+
+/// A finding and the text that it is about.
+struct Seen {
+    key: TextKey,
+    finding: Finding,
+    /// Otherwise the finding is a verdict alone.
+    has_relevance: bool,
 }
 
 /// Looks at a document; may parse a large text.
@@ -46,7 +54,12 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
         .filter_map(|(LocatedFunction { function, key }, outcome)| match outcome {
             Some(Outcome::Found(finding)) => {
                 let finding = moved(&finding, function, &snapshot.lines);
-                Some((*key, finding.with_truth(shared.truth_of(&snapshot, function))))
+                let finding = finding.with_truth(shared.truth_of(&snapshot, function));
+                Some(Seen { key: *key, finding, has_relevance: true })
+            }
+            Some(Outcome::Glanced(finding)) => {
+                let finding = moved(&finding, function, &snapshot.lines);
+                Some(Seen { key: *key, finding, has_relevance: false })
             }
             _ => None,
         })
@@ -60,7 +73,7 @@ impl View {
     }
 
     pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().map(|(_, finding)| finding)
+        self.findings.iter().map(|seen| &seen.finding)
     }
 
     /// What the lenses say.
@@ -71,7 +84,7 @@ impl View {
     pub(crate) fn diagnostics(&self, facts: &ClientFacts) -> Vec<Diagnostic> {
         self.findings
             .iter()
-            .flat_map(|(_, finding)| to_proto::diagnostics(finding, &self.snapshot, &self.settings, facts))
+            .flat_map(|seen| to_proto::diagnostics(&seen.finding, &self.snapshot, &self.settings, facts))
             .collect()
     }
 
@@ -81,13 +94,13 @@ impl View {
             return Vec::new();
         }
         let top = self.settings.top_lines;
-        self.relevant().flat_map(|(_, finding)| hints::of_finding(finding, top)).collect()
+        self.relevant().flat_map(|seen| hints::of_finding(&seen.finding, top)).collect()
     }
 
     /// The most relevant lines of these functions.
     pub(crate) fn relevant_lines(&self) -> impl Iterator<Item = (&Finding, &LineScore)> {
         let top = self.settings.top_lines.max(1);
-        self.relevant().flat_map(move |(_, finding)| {
+        self.relevant().flat_map(move |Seen { finding, .. }| {
             let best = finding.lines.iter().filter(move |line| line.rank <= top);
             best.map(move |line| (finding, line))
         })
@@ -95,13 +108,14 @@ impl View {
 
     /// Only flagged functions and the one under the cursor: rescaling makes some line of every harmless function
     /// the most relevant one.
-    fn relevant(&self) -> impl Iterator<Item = &(TextKey, Finding)> {
-        self.findings.iter().filter(|(key, finding)| finding.flagged || Some(*key) == self.cursor)
+    fn relevant(&self) -> impl Iterator<Item = &Seen> {
+        let with_relevance = self.findings.iter().filter(|seen| seen.has_relevance);
+        with_relevance.filter(|seen| seen.finding.flagged || Some(seen.key) == self.cursor)
     }
 
     fn relevance_marks(&self, options: Options) -> Vec<RelevanceMark> {
         self.relevant()
-            .map(|(key, finding)| RelevanceMark {
+            .map(|Seen { key, finding, .. }| RelevanceMark {
                 key: *key,
                 options,
                 start: finding.function.span.start,
@@ -117,8 +131,8 @@ impl View {
             functions: model
                 .into_iter()
                 .flat_map(|model| self.relevant().map(move |finding| (model, finding)))
-                .map(|(model, (_, finding))| {
-                    to_proto::finding_message(finding, to_proto::version(&self.snapshot), &model.info)
+                .map(|(model, seen)| {
+                    to_proto::finding_message(&seen.finding, to_proto::version(&self.snapshot), &model.info)
                 })
                 .collect(),
         }

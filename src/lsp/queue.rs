@@ -4,7 +4,8 @@ use crate::analysis::Options;
 use crate::analysis::agreement::GroundTruth;
 use crate::detector::Cancellation;
 use crate::lsp::documents::{Snapshot, TextKey, changes_span, map_span};
-use crate::lsp::proto::ext::{ComparisonMessage, DocumentFinding, PairMessage, StatusParams};
+use crate::lsp::proto::ext::{ComparisonMessage, DocumentFinding, ModelsMessage, PairMessage, StatusParams};
+use crate::lsp::shared::NamedModel;
 use crate::syntax::{Edit, Function};
 use crate::text::{ByteSpan, LineIndex};
 use std::fmt;
@@ -48,6 +49,8 @@ pub(crate) enum Ask {
     Methods,
     /// Beside another version of it.
     Pair(Box<Counterpart>),
+    /// By another model, too.
+    Models(NamedModel),
 }
 
 /// Another version of a function.
@@ -68,6 +71,7 @@ pub(crate) enum Answer {
     Finding(Box<DocumentFinding>),
     Methods(Box<ComparisonMessage>),
     Pair(Box<PairMessage>),
+    Models(Box<ModelsMessage>),
 }
 
 /// `Ok(None)`: there is no function at the position.

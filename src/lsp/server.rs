@@ -2,6 +2,7 @@
 //! `await`, since handlers run concurrently.
 
 mod commands;
+mod models;
 mod navigation;
 mod pointing;
 mod settings;

@@ -1,9 +1,11 @@
 //! The one thread that owns the model: explicit requests first, then the function under the cursor, then the rest.
 
 mod answer;
+mod models;
+mod plan;
 
 use crate::analysis::{AnalysisError, Analyzer, Finding, Options, Progress};
-use crate::config::{AnalyzeScope, Machine, Settings};
+use crate::config::Machine;
 use crate::detector::{Cancellation, DetectorInfo};
 use crate::explain::{ExplainError, Method};
 use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot};
@@ -13,6 +15,8 @@ use crate::lsp::queue::{ExplainFailure, ExplainJob, Running};
 use crate::lsp::shared::{EngineState, Model, Shared};
 use crate::syntax::Function;
 use crate::text::LineIndex;
+use models::Second;
+use plan::{BackgroundJob, Depth, Plan};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -25,6 +29,18 @@ pub trait Engine {
     fn info(&self) -> &DetectorInfo;
     fn methods(&mut self) -> Vec<Method>;
     fn is_cached(&self, document: &str, function: &Function, options: &Options) -> bool;
+    /// Whether relevance takes more than the verdict.
+    fn relevance_costs(&self, options: &Options) -> bool;
+    /// The verdict alone: a finding without lines.
+    fn glance(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, AnalysisError>;
     fn analyze(
         &mut self,
         document: &str,
@@ -49,6 +65,22 @@ impl Engine for Analyzer {
         Analyzer::is_cached(self, document, function, options)
     }
 
+    fn relevance_costs(&self, options: &Options) -> bool {
+        Analyzer::relevance_costs(options)
+    }
+
+    fn glance(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, AnalysisError> {
+        Analyzer::glance(self, document, lines, function, options, cancel, progress)
+    }
+
     fn analyze(
         &mut self,
         document: &str,
@@ -65,11 +97,6 @@ impl Engine for Analyzer {
 /// Loads a model, or says for the user why that does not work. Called in the worker's thread, again for each reload.
 pub type StartEngine = Box<dyn FnMut(&Machine, &[PathBuf]) -> Result<Box<dyn Engine>, String> + Send>;
 
-/// With less than this a function, all functions of a file are scored unasked.
-const QUICK: Duration = Duration::from_millis(50);
-/// This many runs tell how quick a detector is; one that takes this long tells at once.
-const PROBES: usize = 3;
-const SLOW: Duration = Duration::from_millis(150);
 /// Findings of a long piece of background work are shown this often, and less often the more there are, since they
 /// are all sent each time.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
@@ -80,8 +107,15 @@ const PUBLISH_SHARE: u32 = 20;
 pub(crate) fn spawn(shared: Arc<Shared>, start: StartEngine) -> std::io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("linelens-worker".to_string()).spawn(move || {
         let ended = Arc::clone(&shared);
-        let worker =
-            Worker { shared, start, engine: None, probes: Vec::new(), batch: None, publish_at: None };
+        let worker = Worker {
+            shared,
+            start,
+            engine: None,
+            second: None,
+            probes: Vec::new(),
+            batch: None,
+            publish_at: None,
+        };
         if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
             tracing::error!("the worker ended by a panic");
             ended.set_engine(EngineState::Failed("an internal error; the log says more".into()));
@@ -94,6 +128,8 @@ struct Worker {
     shared: Arc<Shared>,
     start: StartEngine,
     engine: Option<Box<dyn Engine>>,
+    /// Another model, which the first was compared with last.
+    second: Option<Second>,
     /// How long the first runs took.
     probes: Vec<Duration>,
     batch: Option<Batch>,
@@ -112,24 +148,6 @@ enum Next {
     Start,
     Explain(ExplainJob),
     Background(BackgroundJob),
-}
-
-struct BackgroundJob {
-    snapshot: Arc<Snapshot>,
-    function: LocatedFunction,
-    options: Options,
-    /// Functions that are left, this one included.
-    remaining: usize,
-}
-
-/// What there is to do in the background.
-#[derive(Default)]
-struct Plan {
-    job: Option<BackgroundJob>,
-    /// Documents whose text has come to rest.
-    settled: Vec<Uri>,
-    /// When the next document comes to rest.
-    deadline: Option<Instant>,
 }
 
 impl Worker {
@@ -206,6 +224,7 @@ impl Worker {
         shared.send_status(false);
         let work = shared.progress.begin("linelens: loading the model", None, None);
         self.engine = None;
+        self.second = None;
         self.probes.clear();
         for snapshot in shared.documents.snapshots() {
             shared.documents.update(&snapshot.uri, |document| {
@@ -229,6 +248,7 @@ impl Worker {
         match result {
             Ok((engine, model)) => {
                 tracing::info!("{} on {}", model.info.name, model.info.execution_provider);
+                shared.set_models(models::named(&shared, &model.info));
                 shared.set_engine(EngineState::Ready(Arc::new(model)));
                 self.engine = Some(engine);
             }
@@ -258,90 +278,8 @@ impl Worker {
         stale.map(|snapshot| snapshot.uri.clone()).collect()
     }
 
-    fn plan(&self) -> Plan {
-        let now = Instant::now();
-        let documents = &self.shared.documents;
-        let mut snapshots: Vec<_> = documents
-            .snapshots()
-            .into_iter()
-            .filter_map(|snapshot| {
-                documents
-                    .read(&snapshot.uri, |document| {
-                        let cursors = [document.hovered, document.cursor];
-                        (document.changed_at, cursors, document.cursor_moved, document.paused)
-                    })
-                    .map(|facts| (snapshot, facts))
-            })
-            .collect();
-        snapshots.sort_by_key(|(_, (changed_at, ..))| std::cmp::Reverse(*changed_at));
-        let mut plan = Plan::default();
-        let mut cursor_job = None;
-        let mut file_job = None;
-        let mut remaining = 0;
-        for (snapshot, (changed_at, cursors, cursor_moved, paused)) in snapshots {
-            let settings = self.shared.settings_of(&snapshot.uri);
-            let rest_at = changed_at + settings.debounce;
-            let rests = rest_at <= now;
-            if rests {
-                plan.settled.push(snapshot.uri.clone());
-            } else {
-                plan.deadline = Some(plan.deadline.map_or(rest_at, |deadline| deadline.min(rest_at)));
-            }
-            let paused = paused == Some(snapshot.version);
-            if !paused && (rests || cursor_moved) {
-                let cursors = cursors.into_iter().flatten();
-                let under_cursor: Vec<_> =
-                    cursors.filter_map(|cursor| snapshot.function_at(cursor).ok()).collect();
-                if let Some(function) = self.missing(&snapshot, &under_cursor, &settings).0 {
-                    remaining += 1;
-                    cursor_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
-                }
-            }
-            if rests && !paused && self.scope(&settings) == AnalyzeScope::File {
-                let (first, count) = self.missing(&snapshot, snapshot.functions(), &settings);
-                remaining += count;
-                if let Some(function) = first {
-                    file_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
-                }
-            }
-        }
-        plan.job = cursor_job.or(file_job).map(|(snapshot, function, options)| BackgroundJob {
-            snapshot,
-            function,
-            options,
-            remaining,
-        });
-        plan
-    }
-
-    /// The first of the functions about which nothing is known under the present settings, and their number.
-    fn missing(
-        &self,
-        snapshot: &Snapshot,
-        functions: &[LocatedFunction],
-        settings: &Settings,
-    ) -> (Option<LocatedFunction>, usize) {
-        let is_missing = |document: &super::documents::Document| {
-            let unknown = |f: &&LocatedFunction| document.outcome(f.key, &settings.options).is_none();
-            let mut missing = functions.iter().filter(unknown);
-            let first = missing.next().cloned();
-            let count = usize::from(first.is_some()) + missing.count();
-            (first, count)
-        };
-        self.shared.documents.read(&snapshot.uri, is_missing).unwrap_or_default()
-    }
-
-    /// Which functions are scored unasked. Where the settings leave it open, the first runs decide.
-    fn scope(&self, settings: &Settings) -> AnalyzeScope {
-        settings.analyze.unwrap_or_else(|| {
-            let quickest = self.probes.iter().min().copied().unwrap_or_default();
-            let decided = self.probes.len() >= PROBES || self.probes.iter().any(|probe| *probe >= SLOW);
-            if decided && quickest >= QUICK { AnalyzeScope::Cursor } else { AnalyzeScope::File }
-        })
-    }
-
     fn background(&mut self, job: BackgroundJob) {
-        let BackgroundJob { snapshot, function, options, remaining } = job;
+        let BackgroundJob { snapshot, function, options, depth, remaining } = job;
         let cancel = Cancellation::new();
         if !self.begin(&snapshot, &function, &cancel, false) {
             return;
@@ -352,14 +290,23 @@ impl Worker {
         let name = function.function.name.clone();
         batch.work.report(batch.done as f64, total, name.as_str());
         let done = batch.done as f64;
-        let result = self.analyze(&snapshot, &function.function, &options, &cancel, &mut |part, parts| {
-            let part = if parts == 0 { 0.0 } else { part as f64 / parts as f64 };
-            batch.work.report(done + part, total, name.as_str());
-        });
+        let depth = self.depth(depth, &options);
+        let result = self.run_engine(
+            depth,
+            (&snapshot.text, &snapshot.lines),
+            &function.function,
+            &options,
+            &cancel,
+            &mut |part, parts| {
+                let part = if parts == 0 { 0.0 } else { part as f64 / parts as f64 };
+                batch.work.report(done + part, total, name.as_str());
+            },
+        );
         batch.done += 1;
         self.batch = Some(batch);
         self.shared.queue.lock().running = None;
         let outcome = match result {
+            Ok(finding) if depth == Depth::Verdict => Outcome::Glanced(Arc::new(finding)),
             Ok(finding) => Outcome::Found(Arc::new(finding)),
             // Whoever cancelled also saw to what comes next.
             Err(ExplainFailure::Cancelled) if cancel.is_cancelled() => return,
@@ -444,7 +391,6 @@ impl Worker {
         self.analyze_version(&snapshot.text, &snapshot.lines, function, options, cancel, progress)
     }
 
-    /// The boundary at which errors and panics of the analysis are caught.
     fn analyze_version(
         &mut self,
         text: &str,
@@ -454,28 +400,64 @@ impl Worker {
         cancel: &Cancellation,
         progress: Progress<'_>,
     ) -> Result<Finding, ExplainFailure> {
+        self.run_engine(Depth::Relevance, (text, lines), function, options, cancel, progress)
+    }
+
+    /// Where relevance comes with the verdict, nothing is saved by leaving it out.
+    fn depth(&self, depth: Depth, options: &Options) -> Depth {
+        match &self.engine {
+            Some(engine) if engine.relevance_costs(options) => depth,
+            _ => Depth::Relevance,
+        }
+    }
+
+    fn run_engine(
+        &mut self,
+        depth: Depth,
+        version: (&str, &LineIndex),
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, ExplainFailure> {
         let Some(engine) = self.engine.as_mut() else {
             return Err(ExplainFailure::Failed("there is no model".to_string()));
         };
+        let tells_speed = depth == Depth::Verdict || !engine.relevance_costs(options);
+        // What is in the cache for attention is the verdict.
+        let verdict = Options { method: Method::default(), faithfulness: false, ..*options };
+        let cached = engine.is_cached(version.0, function, &verdict);
         let started = Instant::now();
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let cached = engine.is_cached(text, function, options);
-            let finding = engine.analyze(text, lines, function, options, cancel, progress);
-            (finding, cached)
-        }));
-        match result {
-            Ok((Ok(finding), cached)) => {
-                if !cached && self.probes.len() < PROBES {
-                    self.probes.push(started.elapsed());
-                }
-                Ok(finding)
-            }
-            Ok((Err(error), _)) => Err(failure(error)),
-            Err(panic) => {
-                let message = panic_message(&*panic);
-                self.shared.outbox.log(MessageType::ERROR, format!("{}: panic: {message}", function.name));
-                Err(ExplainFailure::Panicked)
-            }
+        let result = run(&self.shared, &mut **engine, depth, version, function, options, cancel, progress);
+        if result.is_ok() && tells_speed && !cached && self.probes.len() < plan::PROBES {
+            self.probes.push(started.elapsed());
+        }
+        result
+    }
+}
+
+/// The boundary at which errors and panics of the analysis are caught.
+#[allow(clippy::too_many_arguments)] // All of them, and the engine.
+fn run(
+    shared: &Shared,
+    engine: &mut dyn Engine,
+    depth: Depth,
+    (text, lines): (&str, &LineIndex),
+    function: &Function,
+    options: &Options,
+    cancel: &Cancellation,
+    progress: Progress<'_>,
+) -> Result<Finding, ExplainFailure> {
+    let result = catch_unwind(AssertUnwindSafe(|| match depth {
+        Depth::Verdict => engine.glance(text, lines, function, options, cancel, progress),
+        Depth::Relevance => engine.analyze(text, lines, function, options, cancel, progress),
+    }));
+    match result {
+        Ok(result) => result.map_err(failure),
+        Err(panic) => {
+            let message = panic_message(&*panic);
+            shared.outbox.log(MessageType::ERROR, format!("{}: panic: {message}", function.name));
+            Err(ExplainFailure::Panicked)
         }
     }
 }

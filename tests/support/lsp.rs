@@ -15,7 +15,8 @@ use linelens::tokens::{LongPolicy, Normalize};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{BufRead, Write};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -35,11 +36,23 @@ pub struct Knobs {
     pub starts: Arc<AtomicUsize>,
     /// Starting fails this many times.
     pub failures: Arc<AtomicUsize>,
+    /// Names of the functions of which only the verdict was asked for, in order.
+    pub glances: Arc<Mutex<Vec<String>>>,
+    /// Whether relevance takes more than the verdict.
+    pub costly: Arc<AtomicBool>,
+    /// The model directories that were asked for.
+    pub models: Arc<Mutex<Vec<Option<PathBuf>>>>,
+    /// Model directories that cannot be loaded.
+    pub broken: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 impl Knobs {
     pub fn runs(&self) -> Vec<String> {
         self.runs.lock().unwrap().clone()
+    }
+
+    pub fn glances(&self) -> Vec<String> {
+        self.glances.lock().unwrap().clone()
     }
 
     pub fn delay(&self, milliseconds: u64) {
@@ -48,13 +61,22 @@ impl Knobs {
 
     pub fn start(&self) -> StartEngine {
         let knobs = self.clone();
-        Box::new(move |_, _| {
+        Box::new(move |machine, _| {
+            knobs.models.lock().unwrap().push(machine.model.clone());
             knobs.starts.fetch_add(1, Ordering::SeqCst);
             let failures = &knobs.failures;
             if failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() {
                 return Err("model: there is no model here\nSet LINELENS_MODEL.".to_string());
             }
-            Ok(Box::new(FakeEngine { knobs: knobs.clone(), info: info(), cache: HashSet::new() }))
+            let mut info = info();
+            if let Some(model) = &machine.model {
+                if knobs.broken.lock().unwrap().contains(model) {
+                    return Err("model.onnx: is no model".to_string());
+                }
+                info.name = model.file_name().unwrap().to_str().unwrap().to_string();
+                info.directory = model.clone();
+            }
+            Ok(Box::new(FakeEngine { knobs: knobs.clone(), info, cache: HashSet::new() }))
         })
     }
 }
@@ -101,6 +123,23 @@ impl Engine for FakeEngine {
         function.span.of(document).is_some_and(|text| self.cache.contains(text))
     }
 
+    fn relevance_costs(&self, _: &Options) -> bool {
+        self.knobs.costly.load(Ordering::SeqCst)
+    }
+
+    fn glance(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        _: &Cancellation,
+        _: Progress<'_>,
+    ) -> Result<Finding, AnalysisError> {
+        self.knobs.glances.lock().unwrap().push(function.name.clone());
+        Ok(Finding { lines: Vec::new(), ..finding(document, lines, function, options, 1) })
+    }
+
     fn analyze(
         &mut self,
         document: &str,
@@ -133,7 +172,12 @@ impl Engine for FakeEngine {
             Method::Attention(Layer::Number(number)) => number,
             _ => 4,
         };
-        Ok(finding(document, lines, function, options, layer))
+        let mut found = finding(document, lines, function, options, layer);
+        if self.info.name == "harsh" {
+            found.probability = 0.75;
+            found.flagged = found.probability > found.threshold;
+        }
+        Ok(found)
     }
 }
 

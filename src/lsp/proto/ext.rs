@@ -12,8 +12,10 @@ pub const STATUS: &str = "linelens/status";
 pub const COMMAND_EXPLAIN: &str = "linelens.explain";
 pub const COMMAND_SET_METHOD: &str = "linelens.setMethod";
 pub const COMMAND_NEXT_METHOD: &str = "linelens.nextMethod";
+pub const COMMAND_SET_MODEL: &str = "linelens.setModel";
 pub const COMMAND_RELOAD: &str = "linelens.reload";
 pub const COMMAND_COMPARE_METHODS: &str = "linelens.compareMethods";
+pub const COMMAND_COMPARE_MODELS: &str = "linelens.compareModels";
 pub const COMMAND_COMPARE_PAIR: &str = "linelens.comparePair";
 pub const COMMAND_NEXT_LINE: &str = "linelens.nextRelevantLine";
 pub const COMMAND_PREVIOUS_LINE: &str = "linelens.previousRelevantLine";
@@ -22,12 +24,14 @@ pub const COMMAND_SET_LABEL: &str = "linelens.setLabel";
 pub const COMMAND_ADD_NOTE: &str = "linelens.addNote";
 
 /// Every id for `workspace/executeCommand`.
-pub const COMMANDS: [&str; 11] = [
+pub const COMMANDS: [&str; 13] = [
     COMMAND_EXPLAIN,
     COMMAND_SET_METHOD,
     COMMAND_NEXT_METHOD,
+    COMMAND_SET_MODEL,
     COMMAND_RELOAD,
     COMMAND_COMPARE_METHODS,
+    COMMAND_COMPARE_MODELS,
     COMMAND_COMPARE_PAIR,
     COMMAND_NEXT_LINE,
     COMMAND_PREVIOUS_LINE,
@@ -181,6 +185,17 @@ pub struct ComparePairParams {
     pub revision: Option<String>,
 }
 
+/// The argument of `linelens.compareModels`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompareModelsParams {
+    pub text_document: TextDocumentIdentifier,
+    pub position: Position,
+    /// The name of the other model; may be left out where there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
 /// The argument of `linelens.setLabel`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -238,6 +253,18 @@ pub struct MethodMessage {
 pub struct FailedMethod {
     pub method: String,
     pub reason: String,
+}
+
+/// The answer to `linelens.compareModels`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelsMessage {
+    pub text_document: VersionedDocument,
+    /// By the model in use, and by the other one.
+    pub models: Vec<FindingMessage>,
+    /// Rank correlation of their raw relevance; `null` where it is undefined.
+    pub spearman: Option<f64>,
+    pub content: ContentMessage,
 }
 
 /// A text to be shown as a document that is no file, under an address of the scheme `linelens`.
@@ -335,6 +362,9 @@ pub struct StatusParams {
     /// Encoder layers whose attention is visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layers: Option<usize>,
+    /// The names of the models that can be chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Vec<String>>,
 }
 
 pub(crate) enum Status {}

@@ -2,12 +2,13 @@
 
 use super::ext::{
     AlignmentMessage, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
-    FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, PairMessage,
+    FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, ModelsMessage, PairMessage,
     RelevantLineMessage, SideMessage, VersionedDocument,
 };
 use crate::alignment::TOP_K;
 use crate::analysis::agreement::Agreement;
 use crate::analysis::comparison::Comparison;
+use crate::analysis::models::{self, ModelSide};
 use crate::analysis::pair::{PairView, Version};
 use crate::analysis::{Finding, comparison};
 use crate::config::{Settings, Severity};
@@ -292,6 +293,33 @@ fn content(kind: &str, finding: &Finding, snapshot: &Snapshot, lines: &[String])
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let name: String = finding.function.name.chars().map(plain).collect();
     ContentMessage { uri: format!("linelens:/{kind}/{file}/{name}.txt"), text: lines.join("\n") + "\n" }
+}
+
+/// A function by two models; the findings are at home in the snapshot.
+pub(crate) fn models_message(
+    here: (&Finding, &DetectorInfo),
+    there: (&Finding, &DetectorInfo),
+    snapshot: &Snapshot,
+) -> ModelsMessage {
+    let side = |(finding, model): (&'_ Finding, &'_ DetectorInfo)| {
+        finding_message(finding, version(snapshot), model)
+    };
+    let name = file_name(snapshot);
+    let mut text = vec![format!(
+        "{}:{}: {}",
+        escape::terminal(name),
+        here.0.start_line + 1,
+        escape::terminal(&here.0.function.name)
+    )];
+    let a = ModelSide { name: &here.1.name, finding: here.0 };
+    let b = ModelSide { name: &there.1.name, finding: there.0 };
+    text.extend(models::text(a, b, version(snapshot)));
+    ModelsMessage {
+        text_document: versioned_document(snapshot),
+        models: vec![side(here), side(there)],
+        spearman: models::spearman(here.0, there.0),
+        content: content("models", here.0, snapshot, &text),
+    }
 }
 
 /// Two versions of a function; `snapshot` is the one that the client shows.

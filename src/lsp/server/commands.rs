@@ -32,6 +32,8 @@ impl Server {
             COMMAND_RELOAD => self.reload().await,
             COMMAND_COMPARE_METHODS => self.compare_methods(from_proto::argument(&command, arguments)?).await,
             COMMAND_COMPARE_PAIR => self.compare_pair(from_proto::argument(&command, arguments)?).await,
+            COMMAND_SET_MODEL => self.set_model(from_proto::argument(&command, arguments)?).await,
+            COMMAND_COMPARE_MODELS => self.compare_models(from_proto::argument(&command, arguments)?).await,
             COMMAND_NEXT_LINE => {
                 self.go_to_line(from_proto::argument(&command, arguments)?, Direction::Next).await
             }
@@ -160,13 +162,13 @@ impl Server {
         }
     }
 
-    fn no_function(&self) -> Result<Option<Value>> {
+    pub(super) fn no_function(&self) -> Result<Option<Value>> {
         self.show_to_plain_clients(&crate::syntax::NoFunction::Outside.to_string());
         Ok(None)
     }
 
     /// Many clients drop the error of a command, so plain ones are told beside it.
-    fn refused(&self, reason: &str) -> Error {
+    pub(super) fn refused(&self, reason: &str) -> Error {
         if !self.shared.facts().relevance {
             self.shared.outbox.show(MessageType::WARNING, format!("linelens: {reason}"));
         }
@@ -268,7 +270,7 @@ impl Server {
     }
 }
 
-async fn answered(answer: oneshot::Receiver<ExplainAnswer>) -> Result<Option<Answer>> {
+pub(super) async fn answered(answer: oneshot::Receiver<ExplainAnswer>) -> Result<Option<Answer>> {
     match answer.await {
         Ok(answer) => answer.map_err(explain_error),
         Err(_) => Err(explain_error(ExplainFailure::Cancelled)),

@@ -93,7 +93,7 @@ impl Server {
         let (pointed, has_moved) = shared.documents.update(&snapshot.uri, |document| {
             let has_moved = document.hovered.replace(offset) != Some(offset);
             document.cursor_moved = true;
-            let outcome = document.outcome(key, options).cloned();
+            let outcome = document.outcome(key, options).filter(|outcome| !outcome.is_glance()).cloned();
             if outcome.is_none() {
                 document.paused = None;
             }
@@ -129,6 +129,8 @@ impl Server {
         let settings = shared.settings_of(&snapshot.uri);
         let method = settings.options.method;
         let annotator = truth::annotator(&settings);
+        let mut models: Vec<String> = shared.models().into_iter().map(|model| model.name).collect();
+        models.retain(|name| model.as_ref().is_some_and(|model| model.info.name != *name));
         Some(actions::actions(&Subject {
             position: params.range.start,
             offset,
@@ -138,6 +140,7 @@ impl Server {
             can_label: truth::can_label(shared, &snapshot.uri),
             methods: model.as_ref().map_or(&[], |model| &model.methods),
             method: model.as_ref().map_or(method, |model| model.canonical(method)),
+            models: &models,
             asks_for_notes: shared.facts().relevance,
             literals: shared.facts().action_literals,
             snapshot: &snapshot,
