@@ -18,6 +18,7 @@ mod progress;
 mod proto;
 mod publish;
 mod queue;
+mod reports;
 mod server;
 mod shared;
 mod transport;

@@ -155,6 +155,8 @@ fn the_protocol_page_and_the_types_agree() {
     same_shape::<ext::StatusParams>("## `linelens/status`");
     same_shape::<ext::ServerExtension>("### What the server answers");
     same_shape::<ext::ComparisonMessage>("### Comparing methods");
+    same_shape::<ext::AnalysisMessage>("### Analysing files and folders");
+    same_shape::<ext::ExportMessage>("### Reports");
     same_shape::<ext::ModelsMessage>("### Comparing models");
     same_shape::<ext::PairMessage>("### Comparing versions");
     same_shape::<ext::RelevantLineMessage>("### Going to a relevant line");

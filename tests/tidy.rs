@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("escape", &[]),
+    ("sources", &[]),
     ("syntax", &["text"]),
     ("tokens", &["text"]),
     ("graph", &[]),
@@ -42,6 +43,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evaluation",
         &["text", "syntax", "tokens", "detector", "explain", "lines", "annotations", "alignment", "analysis"],
     ),
+    ("report", &["text", "escape", "detector", "lines", "annotations", "analysis"]),
     ("config", &["tokens", "detector", "explain", "annotations", "analysis"]),
     ("doctor", &["escape", "tokens", "detector", "explain", "config"]),
     ("revision", &[]),

@@ -152,6 +152,8 @@ pub(super) enum ExplainFormat {
     Ansi,
     /// One JSON object a function, one a line
     Json,
+    /// One page with the shaded source, which needs nothing else
+    Html,
 }
 
 #[derive(Debug, Args)]
@@ -169,7 +171,10 @@ pub(super) struct Check {
     pub(super) all: bool,
     #[arg(long, value_enum, default_value = "text")]
     pub(super) format: CheckFormat,
-    /// Exit with 1 when a function was flagged
+    /// Files worked on at once, each with a session of its own; default: the processor's cores for a small model, else 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(super) jobs: Option<u16>,
+    /// Exit with 1 when a function was flagged that is not ignored
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(super) fail_on: Option<FailOn>,
 }
@@ -179,6 +184,8 @@ pub(super) enum CheckFormat {
     Text,
     /// The findings of `explain --format json`, one a line
     Json,
+    /// SARIF 2.1.0
+    Sarif,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

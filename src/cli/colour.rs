@@ -1,9 +1,7 @@
 //! Which colours the terminal shows, and the heat scale: one hue, luminance ordered, in [`STEPS`] steps.
 
 use super::arguments::Color;
-use crate::lines::heat::STEPS;
-
-type Rgb = (u8, u8, u8);
+use crate::lines::heat::{self, Rgb, STEPS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
@@ -76,15 +74,7 @@ impl Palette {
     }
 
     fn step_colours(self, step: usize) -> (Rgb, Rgb) {
-        let (foreground, faint, strong) = match self.light {
-            false => ((255, 255, 255), (48, 28, 10), (184, 78, 0)),
-            true => ((0, 0, 0), (255, 243, 228), (240, 130, 20)),
-        };
-        let mix = |a: u8, b: u8| {
-            let t = (step.min(STEPS) - 1) as f64 / (STEPS - 1) as f64;
-            (f64::from(a) + (f64::from(b) - f64::from(a)) * t).round() as u8
-        };
-        (foreground, (mix(faint.0, strong.0), mix(faint.1, strong.1), mix(faint.2, strong.2)))
+        heat::colours(self.light, step)
     }
 
     /// xterm's cube has no eight steps of one hue, so its grey ramp serves.

@@ -6,6 +6,21 @@ pub const STEPS: usize = 8;
 /// Bars for the steps, so that relevance can be read without colour.
 const BARS: [&str; STEPS + 1] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
+pub type Rgb = (u8, u8, u8);
+
+/// The colours of text on the background of a step from 1: one hue, luminance ordered.
+pub fn colours(light: bool, step: usize) -> (Rgb, Rgb) {
+    let (foreground, faint, strong) = match light {
+        false => ((255, 255, 255), (48, 28, 10), (184, 78, 0)),
+        true => ((0, 0, 0), (255, 243, 228), (240, 130, 20)),
+    };
+    let mix = |a: u8, b: u8| {
+        let t = (step.clamp(1, STEPS) - 1) as f64 / (STEPS - 1) as f64;
+        (f64::from(a) + (f64::from(b) - f64::from(a)) * t).round() as u8
+    };
+    (foreground, (mix(faint.0, strong.0), mix(faint.1, strong.1), mix(faint.2, strong.2)))
+}
+
 /// The step of a score in 0..=1; only a score of 0 is unshaded.
 pub fn step(score: f64) -> usize {
     (score * STEPS as f64).ceil().clamp(0.0, STEPS as f64) as usize

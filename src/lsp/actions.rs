@@ -7,8 +7,8 @@ use crate::explain::{Layer, Method};
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::ext::{
     AddNoteParams, COMMAND_ADD_NOTE, COMMAND_COMPARE_METHODS, COMMAND_COMPARE_MODELS, COMMAND_COMPARE_PAIR,
-    COMMAND_SET_LABEL, COMMAND_SET_METHOD, COMMAND_TOGGLE_LINE, CompareModelsParams, PlaceParams,
-    SetLabelParams,
+    COMMAND_IGNORE, COMMAND_SET_LABEL, COMMAND_SET_METHOD, COMMAND_TOGGLE_LINE, CompareModelsParams,
+    IgnoreParams, PlaceParams, SetLabelParams,
 };
 use crate::text::ByteSpan;
 use serde_json::Value;
@@ -40,6 +40,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) method: Method,
     /// The models other than the one in use.
     pub(crate) models: &'a [String],
+    /// Whether the function is passed over; `None` unless it is flagged.
+    pub(crate) is_ignored: Option<bool>,
     /// Whether the client asks the user for a note's text.
     pub(crate) asks_for_notes: bool,
     pub(crate) literals: bool,
@@ -49,6 +51,9 @@ pub(crate) fn actions(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
     let mut actions = Vec::new();
     if subject.can_label {
         actions.extend(labelling(subject));
+    }
+    if subject.can_label {
+        actions.extend(ignoring(subject));
     }
     let place = argument(&place(subject));
     actions.push(action(subject, "compare methods".to_string(), COMMAND_COMPARE_METHODS, place.clone()));
@@ -110,6 +115,32 @@ fn labelling(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
         actions.push(action(subject, "add a note…".to_string(), COMMAND_ADD_NOTE, note(subject, None)));
     }
     actions
+}
+
+/// Reasons that need no words of one's own.
+const REASONS: [&str; 2] = ["false positive", "accepted risk"];
+
+fn ignoring(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
+    let ignore = |title: String, reason: Option<&str>| {
+        let params = IgnoreParams {
+            text_document: document(subject),
+            position: subject.position,
+            reason: reason.map(str::to_string),
+        };
+        action(subject, title, COMMAND_IGNORE, argument(&params))
+    };
+    match subject.is_ignored {
+        None => Vec::new(),
+        Some(true) => vec![ignore("no longer ignore this function".to_string(), Some(""))],
+        Some(false) => {
+            let of = |reason: &&str| ignore(format!("ignore this function: {reason}"), Some(reason));
+            let mut actions: Vec<_> = REASONS.iter().map(|reason| of(reason)).collect();
+            if subject.asks_for_notes {
+                actions.push(ignore("ignore this function…".to_string(), None));
+            }
+            actions
+        }
+    }
 }
 
 fn note(subject: &Subject<'_>, text: Option<&str>) -> Value {

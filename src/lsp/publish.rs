@@ -1,6 +1,7 @@
 //! From what is known about a document to what its client is told.
 
 use crate::analysis::{Finding, Options};
+use crate::annotations::ignores::Ignore;
 use crate::config::Settings;
 use crate::lines::LineScore;
 use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, Snapshot, TextKey, moved};
@@ -28,6 +29,8 @@ struct Seen {
     finding: Finding,
     /// Otherwise the finding is a verdict alone.
     has_relevance: bool,
+    /// Why it is passed over.
+    ignored: Option<Ignore>,
 }
 
 /// Looks at a document; may parse a large text.
@@ -55,15 +58,21 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
             Some(Outcome::Found(finding)) => {
                 let finding = moved(&finding, function, &snapshot.lines);
                 let finding = finding.with_truth(shared.truth_of(&snapshot, function));
-                Some(Seen { key: *key, finding, has_relevance: true })
+                Some(Seen { key: *key, finding, has_relevance: true, ignored: None })
             }
             Some(Outcome::Glanced(finding)) => {
                 let finding = moved(&finding, function, &snapshot.lines);
-                Some(Seen { key: *key, finding, has_relevance: false })
+                Some(Seen { key: *key, finding, has_relevance: false, ignored: None })
             }
             _ => None,
         })
         .collect();
+    let mut findings: Vec<Seen> = findings;
+    if let EngineState::Ready(model) = shared.engine() {
+        for seen in &mut findings {
+            seen.ignored = shared.ignored(&snapshot, &seen.finding, &model.info);
+        }
+    }
     Some(View { snapshot, settings, findings, cursor })
 }
 
@@ -72,18 +81,22 @@ impl View {
         &self.snapshot
     }
 
-    pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().map(|seen| &seen.finding)
+    /// Each finding, and why it is passed over, where it is.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = (&Finding, Option<&Ignore>)> {
+        self.findings.iter().map(|seen| (&seen.finding, seen.ignored.as_ref()))
     }
 
     /// What the lenses say.
     fn lens_titles(&self) -> Vec<String> {
-        self.findings().map(|finding| format!("{} {}", finding.start_line, lens::title(finding))).collect()
+        self.findings()
+            .map(|(finding, ignored)| format!("{} {}", finding.start_line, lens::title(finding, ignored)))
+            .collect()
     }
 
     pub(crate) fn diagnostics(&self, facts: &ClientFacts) -> Vec<Diagnostic> {
         self.findings
             .iter()
+            .filter(|seen| seen.ignored.is_none())
             .flat_map(|seen| to_proto::diagnostics(&seen.finding, &self.snapshot, &self.settings, facts))
             .collect()
     }
@@ -110,7 +123,8 @@ impl View {
     /// the most relevant one.
     fn relevant(&self) -> impl Iterator<Item = &Seen> {
         let with_relevance = self.findings.iter().filter(|seen| seen.has_relevance);
-        with_relevance.filter(|seen| seen.finding.flagged || Some(seen.key) == self.cursor)
+        with_relevance
+            .filter(|seen| seen.finding.flagged && seen.ignored.is_none() || Some(seen.key) == self.cursor)
     }
 
     fn relevance_marks(&self, options: Options) -> Vec<RelevanceMark> {

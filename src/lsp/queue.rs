@@ -1,7 +1,8 @@
 //! What the worker is asked to do, and what it is doing.
 
-use crate::analysis::Options;
 use crate::analysis::agreement::GroundTruth;
+use crate::analysis::{Finding, Options};
+use crate::annotations::ignores::Ignore;
 use crate::detector::Cancellation;
 use crate::lsp::documents::{Snapshot, TextKey, changes_span, map_span};
 use crate::lsp::proto::ext::{ComparisonMessage, DocumentFinding, ModelsMessage, PairMessage, StatusParams};
@@ -9,6 +10,7 @@ use crate::lsp::shared::NamedModel;
 use crate::syntax::{Edit, Function};
 use crate::text::{ByteSpan, LineIndex};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{oneshot, watch};
@@ -91,6 +93,57 @@ pub(crate) struct ExplainJob {
     pub(crate) answer: oneshot::Sender<ExplainAnswer>,
 }
 
+/// What a sweep goes through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// An open document.
+    Document(Uri),
+    File(PathBuf),
+}
+
+/// Every function of documents and files.
+#[derive(Debug)]
+pub(crate) struct SweepJob {
+    pub(crate) title: String,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) token: Option<ProgressToken>,
+    pub(crate) cancel: Cancellation,
+    pub(crate) answer: oneshot::Sender<Result<Swept, ExplainFailure>>,
+}
+
+/// What a sweep found.
+#[derive(Debug, Default)]
+pub(crate) struct Swept {
+    pub(crate) files: Vec<SweptFile>,
+    /// A sentence for each file that could not be read.
+    pub(crate) unreadable: Vec<String>,
+}
+
+/// A file and what was found in it, at home in its snapshot; relevance is there where it is flagged.
+#[derive(Debug)]
+pub(crate) struct SweptFile {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) findings: Vec<Finding>,
+    /// Why each finding is passed over, where it is.
+    pub(crate) ignored: Vec<Option<Ignore>>,
+    /// Functions that could not be analysed, and why.
+    pub(crate) failed: Vec<(String, String)>,
+}
+
+impl SweptFile {
+    pub(crate) fn new(snapshot: Arc<Snapshot>) -> SweptFile {
+        SweptFile { snapshot, findings: Vec::new(), ignored: Vec::new(), failed: Vec::new() }
+    }
+}
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Background,
+    Sweep,
+    Explicit,
+}
+
 /// The run in progress.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -98,7 +151,7 @@ pub(crate) struct Running {
     pub(crate) key: TextKey,
     /// Where the function stands in the newest version.
     pub(crate) span: ByteSpan,
-    pub(crate) explicit: bool,
+    pub(crate) kind: Kind,
     pub(crate) cancel: Cancellation,
     /// The function was edited.
     pub(crate) modified: bool,
@@ -111,6 +164,7 @@ pub(crate) struct State {
     pub(crate) start: bool,
     pub(crate) started: Vec<oneshot::Sender<StatusParams>>,
     pub(crate) waiting: Vec<ExplainJob>,
+    pub(crate) sweeps: Vec<SweepJob>,
     pub(crate) running: Option<Running>,
     /// Something changed since the worker last looked.
     pub(crate) changed: bool,
@@ -118,7 +172,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn is_urgent(&self) -> bool {
-        self.stop || self.start || !self.waiting.is_empty()
+        self.stop || self.start || !self.waiting.is_empty() || !self.sweeps.is_empty()
     }
 }
 
@@ -181,9 +235,10 @@ impl Queue {
         let waiting = std::mem::take(&mut state.waiting);
         // Dropped, which tells those who wait.
         let started = std::mem::take(&mut state.started);
+        let sweeps = std::mem::take(&mut state.sweeps);
         self.quiet.send_replace(true);
         drop(state);
-        drop(started);
+        drop((started, sweeps));
         for job in waiting {
             let _ = job.answer.send(Err(ExplainFailure::Cancelled));
         }
@@ -196,7 +251,7 @@ impl Queue {
         }
         state.start = true;
         state.started.extend(started);
-        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit) {
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind != Kind::Explicit) {
             running.cancel.cancel();
         }
         drop(state);
@@ -212,7 +267,7 @@ impl Queue {
             return;
         }
         let key = job.snapshot.function_at_now(job.offset).and_then(Result::ok).map(|function| function.key);
-        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit)
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind != Kind::Explicit)
             && Some(running.key) != key
         {
             running.cancel.cancel();
@@ -227,11 +282,35 @@ impl Queue {
         self.wake.notify_all();
     }
 
+    /// Queues a sweep.
+    pub(crate) fn sweep(&self, job: SweepJob) {
+        let mut state = self.lock();
+        if state.stop {
+            drop(state);
+            let _ = job.answer.send(Err(ExplainFailure::Cancelled));
+            return;
+        }
+        self.note_change(&mut state);
+        state.sweeps.push(job);
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    /// Stops the run in progress, if it is a sweep's.
+    pub(crate) fn cancel_sweep(&self) {
+        let state = self.lock();
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind == Kind::Sweep) {
+            running.cancel.cancel();
+        }
+        drop(state);
+        self.wake();
+    }
+
     /// The cursor is in another function: background work for the rest gives way.
     pub(crate) fn cursor_moved(&self, key: TextKey) {
         let mut state = self.lock();
         self.note_change(&mut state);
-        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit)
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind != Kind::Explicit)
             && running.key != key
         {
             running.cancel.cancel();
@@ -272,7 +351,7 @@ impl Queue {
     /// Stops the run in progress, if it is in the background.
     pub(crate) fn cancel_background(&self) {
         let state = self.lock();
-        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit) {
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind == Kind::Background) {
             running.cancel.cancel();
         }
     }

@@ -2,10 +2,12 @@
 //! `await`, since handlers run concurrently.
 
 mod commands;
+mod export;
 mod models;
 mod navigation;
 mod pointing;
 mod settings;
+mod sweeps;
 
 use crate::config::{Problem, Source, WORKSPACE_FILE};
 use crate::detector::Cancellation;
@@ -17,9 +19,11 @@ use crate::lsp::proto::capabilities::{self, ClientFacts};
 use crate::lsp::proto::from_proto;
 use crate::lsp::publish;
 use crate::lsp::queue::ExplainFailure;
+use crate::lsp::reports;
 use crate::lsp::shared::{EngineState, Shared};
 use crate::lsp::truth;
 use crate::lsp::worker::{self, StartEngine};
+use crate::sources;
 use settings::{ReadFiles, read_workspace_files};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -165,6 +169,7 @@ impl LanguageServer for Server {
             self.worker.launch(&self.shared);
             let snapshot = Snapshot::new(params.text_document);
             let uri = snapshot.uri.clone();
+            reports::opened(&self.shared, &uri);
             if self.shared.documents.open(snapshot) {
                 self.shared.queue.closed(&uri);
             }
@@ -283,6 +288,10 @@ impl LanguageServer for Server {
                 params.changes.iter().filter_map(|change| from_proto::file_path(&change.uri)).collect();
             let is_settings =
                 paths.iter().any(|path| path.file_name().is_some_and(|name| name == WORKSPACE_FILE));
+            if paths.iter().any(|path| sources::is_source(path)) {
+                let shared = Arc::clone(&self.shared);
+                tokio::task::spawn_blocking(move || reports::take_back_stale(&shared));
+            }
             if is_settings || truth::are_annotations(&self.shared, &paths) {
                 tokio::spawn(read_workspace_files(Arc::clone(&self.shared), ReadFiles::All));
             }

@@ -11,6 +11,7 @@ use crate::lsp::proto::capabilities::ClientFacts;
 use crate::lsp::proto::ext::{Health, StatusParams};
 use crate::lsp::proto::from_proto;
 use crate::lsp::queue::Queue;
+use crate::lsp::reports::Reported;
 use crate::lsp::truth::TruthStore;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) outbox: Outbox,
     pub(crate) progress: ProgressCentre,
     models: RwLock<Vec<NamedModel>>,
+    reported: Mutex<Reported>,
     status: Mutex<Option<StatusParams>>,
     shown: Mutex<HashSet<String>>,
 }
@@ -97,6 +99,7 @@ impl Shared {
             queue: Queue::new(),
             progress: ProgressCentre::new(client),
             models: RwLock::default(),
+            reported: Mutex::default(),
             status: Mutex::default(),
             shown: Mutex::default(),
         }
@@ -147,6 +150,11 @@ impl Shared {
 
     pub(crate) fn set_models(&self, models: Vec<NamedModel>) {
         *self.models.write().unwrap_or_else(PoisonError::into_inner) = models;
+    }
+
+    /// The closed files of which diagnostics are shown.
+    pub(crate) fn reported(&self) -> MutexGuard<'_, Reported> {
+        lock(&self.reported)
     }
 
     /// Says what was wrong with a configuration, once.

@@ -3,6 +3,7 @@
 mod answer;
 mod models;
 mod plan;
+mod sweep;
 
 use crate::analysis::{AnalysisError, Analyzer, Finding, Options, Progress};
 use crate::config::Machine;
@@ -11,17 +12,20 @@ use crate::explain::{ExplainError, Method};
 use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot};
 use crate::lsp::progress::Work;
 use crate::lsp::publish;
-use crate::lsp::queue::{ExplainFailure, ExplainJob, Running};
+use crate::lsp::queue::{ExplainFailure, ExplainJob, Kind, Running, SweepJob};
+use crate::lsp::reports;
 use crate::lsp::shared::{EngineState, Model, Shared};
 use crate::syntax::Function;
 use crate::text::LineIndex;
 use models::Second;
 use plan::{BackgroundJob, Depth, Plan};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sweep::Sweep;
 use tower_lsp::ls_types::{MessageType, Uri};
 
 /// What the worker needs of an [`Analyzer`]; tests have slower ones.
@@ -112,6 +116,7 @@ pub(crate) fn spawn(shared: Arc<Shared>, start: StartEngine) -> std::io::Result<
             start,
             engine: None,
             second: None,
+            sweeps: VecDeque::new(),
             probes: Vec::new(),
             batch: None,
             publish_at: None,
@@ -130,6 +135,7 @@ struct Worker {
     engine: Option<Box<dyn Engine>>,
     /// Another model, which the first was compared with last.
     second: Option<Second>,
+    sweeps: VecDeque<Sweep>,
     /// How long the first runs took.
     probes: Vec<Duration>,
     batch: Option<Batch>,
@@ -147,6 +153,8 @@ enum Next {
     Stop,
     Start,
     Explain(ExplainJob),
+    StartSweep(SweepJob),
+    Sweep,
     Background(BackgroundJob),
 }
 
@@ -167,6 +175,8 @@ impl Worker {
             Next::Stop => return false,
             Next::Start => self.start(),
             Next::Explain(job) => self.explain(job),
+            Next::StartSweep(job) => self.start_sweep(job),
+            Next::Sweep => self.sweep(),
             Next::Background(job) => self.background(job),
         }
         true
@@ -197,13 +207,26 @@ impl Worker {
                 if let Some(job) = state.waiting.pop() {
                     return Next::Explain(job);
                 }
+                if !state.sweeps.is_empty() {
+                    return Next::StartSweep(state.sweeps.remove(0));
+                }
             }
             let plan = match self.engine {
                 Some(_) => self.plan(),
                 None => Plan { settled: self.stale(), ..Plan::default() },
             };
-            if let Some(job) = plan.job {
-                return Next::Background(job);
+            if self.engine.is_none() {
+                let state = self.shared.engine();
+                let reason = match &state {
+                    EngineState::Failed(reason) => reason,
+                    _ => "there is no model",
+                };
+                self.give_up_sweeps(reason);
+            }
+            match plan.job {
+                Some(job) if plan.is_urgent || self.sweeps.is_empty() => return Next::Background(job),
+                _ if !self.sweeps.is_empty() => return Next::Sweep,
+                _ => {}
             }
             self.batch = None;
             for uri in &plan.settled {
@@ -225,6 +248,8 @@ impl Worker {
         let work = shared.progress.begin("linelens: loading the model", None, None);
         self.engine = None;
         self.second = None;
+        self.give_up_sweeps("the model was loaded anew meanwhile");
+        reports::take_back_all(&shared);
         self.probes.clear();
         for snapshot in shared.documents.snapshots() {
             shared.documents.update(&snapshot.uri, |document| {
@@ -279,37 +304,39 @@ impl Worker {
     }
 
     fn background(&mut self, job: BackgroundJob) {
-        let BackgroundJob { snapshot, function, options, depth, remaining } = job;
-        let cancel = Cancellation::new();
-        if !self.begin(&snapshot, &function, &cancel, false) {
-            return;
-        }
         self.shared.send_status(false);
         let mut batch = self.batch.take().unwrap_or_else(|| self.new_batch());
-        let total = (batch.done + remaining) as f64;
-        let name = function.function.name.clone();
+        let total = (batch.done + job.remaining) as f64;
+        let name = job.function.function.name.clone();
         batch.work.report(batch.done as f64, total, name.as_str());
         let done = batch.done as f64;
-        let depth = self.depth(depth, &options);
-        let result = self.run_engine(
-            depth,
-            (&snapshot.text, &snapshot.lines),
-            &function.function,
-            &options,
-            &cancel,
-            &mut |part, parts| {
-                let part = if parts == 0 { 0.0 } else { part as f64 / parts as f64 };
-                batch.work.report(done + part, total, name.as_str());
-            },
-        );
-        batch.done += 1;
+        let ran = self.score(job, false, &mut |part, parts| {
+            let part = if parts == 0 { 0.0 } else { part as f64 / parts as f64 };
+            batch.work.report(done + part, total, name.as_str());
+        });
+        batch.done += usize::from(ran);
         self.batch = Some(batch);
+    }
+
+    /// Finds something out about a function of a document, and shows it from time to time. `false` where something more
+    /// urgent came in first.
+    fn score(&mut self, job: BackgroundJob, is_sweep: bool, progress: Progress<'_>) -> bool {
+        let BackgroundJob { snapshot, function, options, depth, .. } = job;
+        let cancel = Cancellation::new();
+        let kind = if is_sweep { Kind::Sweep } else { Kind::Background };
+        if !self.begin(&snapshot, &function, &cancel, kind) {
+            return false;
+        }
+        let name = &function.function.name;
+        let depth = self.depth(depth, &options);
+        let version = (&*snapshot.text, &snapshot.lines);
+        let result = self.run_engine(depth, version, &function.function, &options, &cancel, progress);
         self.shared.queue.lock().running = None;
         let outcome = match result {
             Ok(finding) if depth == Depth::Verdict => Outcome::Glanced(Arc::new(finding)),
             Ok(finding) => Outcome::Found(Arc::new(finding)),
             // Whoever cancelled also saw to what comes next.
-            Err(ExplainFailure::Cancelled) if cancel.is_cancelled() => return,
+            Err(ExplainFailure::Cancelled) if cancel.is_cancelled() => return true,
             Err(failure) => {
                 let reason = failure.to_string();
                 let message = format!("{name}: {reason}");
@@ -332,6 +359,7 @@ impl Worker {
             let pause = pause.max(now.elapsed() * PUBLISH_SHARE).max(PUBLISH_INTERVAL);
             self.publish_at = Some(Instant::now() + pause);
         }
+        true
     }
 
     fn new_batch(&self) -> Batch {
@@ -355,17 +383,17 @@ impl Worker {
         snapshot: &Snapshot,
         function: &LocatedFunction,
         cancel: &Cancellation,
-        explicit: bool,
+        kind: Kind,
     ) -> bool {
         let mut state = self.shared.queue.lock();
-        if state.stop || !explicit && (state.changed || state.is_urgent()) {
+        if state.stop || kind != Kind::Explicit && (state.changed || state.is_urgent()) {
             return false;
         }
         state.running = Some(Running {
             uri: snapshot.uri.clone(),
             key: function.key,
             span: function.function.span,
-            explicit,
+            kind,
             cancel: cancel.clone(),
             modified: false,
         });

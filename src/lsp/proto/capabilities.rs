@@ -4,6 +4,7 @@ use super::ext::{COMMANDS, ServerExtension};
 use super::from_proto;
 use crate::explain::{Layer, Method};
 use crate::lsp::actions::KIND;
+use crate::sources;
 use crate::text::PositionEncoding;
 use serde_json::{Value, json};
 use tower_lsp::ls_types::*;
@@ -168,6 +169,7 @@ pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
                 // Which of them are annotations is a matter of settings, which may change.
                 { "globPattern": "**/*.jsonl" },
                 { "globPattern": "**/*.sarif" },
+                { "globPattern": sources::glob() },
             ] }),
         ));
     }

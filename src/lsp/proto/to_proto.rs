@@ -158,7 +158,7 @@ pub(crate) fn finding_message(
     }
 }
 
-fn function_message(finding: &Finding) -> FunctionMessage {
+pub(crate) fn function_message(finding: &Finding) -> FunctionMessage {
     FunctionMessage {
         name: finding.function.name.clone(),
         kind: finding.function.kind.as_str().to_string(),
@@ -283,7 +283,7 @@ fn heading(finding: &Finding, source: &str) -> String {
     )
 }
 
-fn file_name(snapshot: &Snapshot) -> &str {
+pub(crate) fn file_name(snapshot: &Snapshot) -> &str {
     snapshot.uri.path().as_str().rsplit('/').next().unwrap_or_default()
 }
 

@@ -32,6 +32,12 @@ impl Server {
             COMMAND_RELOAD => self.reload().await,
             COMMAND_COMPARE_METHODS => self.compare_methods(from_proto::argument(&command, arguments)?).await,
             COMMAND_COMPARE_PAIR => self.compare_pair(from_proto::argument(&command, arguments)?).await,
+            COMMAND_IGNORE => self.ignore(from_proto::argument(&command, arguments)?).await,
+            COMMAND_EXPORT_REPORT => self.export_report(from_proto::argument(&command, arguments)?).await,
+            COMMAND_ANALYZE_FILE => self.analyze_file(from_proto::argument(&command, arguments)?).await,
+            COMMAND_ANALYZE_WORKSPACE => {
+                self.analyze_workspace(from_proto::optional_argument(&command, arguments)?).await
+            }
             COMMAND_SET_MODEL => self.set_model(from_proto::argument(&command, arguments)?).await,
             COMMAND_COMPARE_MODELS => self.compare_models(from_proto::argument(&command, arguments)?).await,
             COMMAND_NEXT_LINE => {
@@ -240,6 +246,23 @@ impl Server {
         self.edit_truth(params.text_document.uri, params.position, |_| Change::Note(note)).await
     }
 
+    async fn ignore(&self, params: IgnoreParams) -> Result<Option<Value>> {
+        let Some(reason) = params.reason else {
+            return Err(from_proto::invalid_params(format!(
+                "{COMMAND_IGNORE}: `reason` is missing: say why, or give an empty one to take the decision back"
+            )));
+        };
+        let EngineState::Ready(model) = self.shared.engine() else {
+            return Err(self.refused("there is no model loaded, so nothing is flagged that could be ignored"));
+        };
+        let snapshot = self.open_document(&params.text_document.uri)?;
+        let offset = self.offset(&snapshot, params.position);
+        let shared = Arc::clone(&self.shared);
+        let write = move || truth::ignore(&shared, &snapshot, offset, &reason, &model.info);
+        let written = tokio::task::spawn_blocking(write).await.map_err(|_| Error::internal_error())?;
+        self.told_what_was_written(written)
+    }
+
     /// Writes what was said of the function at a position to the annotation file of its workspace folder.
     async fn edit_truth(
         &self,
@@ -252,7 +275,15 @@ impl Server {
         let change = change(snapshot.lines.line_at(offset));
         let shared = Arc::clone(&self.shared);
         let edited = tokio::task::spawn_blocking(move || truth::edit(&shared, &snapshot, offset, &change));
-        match edited.await.map_err(|_| Error::internal_error())? {
+        let edited = edited.await.map_err(|_| Error::internal_error())?;
+        self.told_what_was_written(edited)
+    }
+
+    fn told_what_was_written(
+        &self,
+        written: std::result::Result<Option<LabelledMessage>, String>,
+    ) -> Result<Option<Value>> {
+        match written {
             Ok(Some(done)) => {
                 self.settings_changed();
                 if !self.shared.facts().relevance {

@@ -44,7 +44,8 @@ impl Server {
                 let finding = at_home(&finding);
                 if on_name {
                     let others: Vec<Finding> = others.iter().map(|other| at_home(other)).collect();
-                    hover::function(&finding, &others, &model, settings.top_lines, style)
+                    let ignored = shared.ignored(&snapshot, &finding, &model.info);
+                    hover::function(&finding, &others, ignored.as_ref(), &model, settings.top_lines, style)
                 } else {
                     hover::line(&finding, snapshot.lines.line_at(offset), style)?
                 }
@@ -128,6 +129,17 @@ impl Server {
         };
         let settings = shared.settings_of(&snapshot.uri);
         let method = settings.options.method;
+        let known = shared
+            .documents
+            .read(&snapshot.uri, |document| document.outcome(function.key, &settings.options).cloned());
+        let is_ignored = match (known.flatten(), &model) {
+            (Some(Outcome::Found(finding) | Outcome::Glanced(finding)), Some(model)) => {
+                let finding = moved(&finding, &function.function, &snapshot.lines);
+                let ignored = shared.ignored(&snapshot, &finding, &model.info).is_some();
+                finding.flagged.then_some(ignored)
+            }
+            _ => None,
+        };
         let annotator = truth::annotator(&settings);
         let mut models: Vec<String> = shared.models().into_iter().map(|model| model.name).collect();
         models.retain(|name| model.as_ref().is_some_and(|model| model.info.name != *name));
@@ -141,6 +153,7 @@ impl Server {
             methods: model.as_ref().map_or(&[], |model| &model.methods),
             method: model.as_ref().map_or(method, |model| model.canonical(method)),
             models: &models,
+            is_ignored,
             asks_for_notes: shared.facts().relevance,
             literals: shared.facts().action_literals,
             snapshot: &snapshot,

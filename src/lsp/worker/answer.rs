@@ -6,7 +6,7 @@ use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot, moved};
 use crate::lsp::progress::Work;
 use crate::lsp::proto::to_proto;
 use crate::lsp::publish;
-use crate::lsp::queue::{Answer, Ask, Counterpart, ExplainAnswer, ExplainFailure, ExplainJob};
+use crate::lsp::queue::{Answer, Ask, Counterpart, ExplainAnswer, ExplainFailure, ExplainJob, Kind};
 use crate::lsp::shared::{EngineState, Model};
 use crate::syntax::Function;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +52,7 @@ impl Worker {
             }
         };
         let (snapshot, function) = self.current(&job.snapshot, &asked)?;
-        if !self.begin(&snapshot, &function, &job.cancel, true) {
+        if !self.begin(&snapshot, &function, &job.cancel, Kind::Explicit) {
             return Err(ExplainFailure::Cancelled);
         }
         if !self.is_cached(&snapshot, &function.function, &job.options) {

@@ -36,6 +36,8 @@ pub(super) struct BackgroundJob {
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) job: Option<BackgroundJob>,
+    /// The user waits for it.
+    pub(super) is_urgent: bool,
     /// Documents whose text has come to rest.
     pub(super) settled: Vec<Uri>,
     /// When the next document comes to rest.
@@ -120,6 +122,7 @@ impl Worker {
             }
         }
         let remaining = jobs.remaining;
+        plan.is_urgent = jobs.cursor.is_some() || jobs.visible.is_some();
         plan.job = jobs.cursor.or(jobs.visible).or(jobs.rest).or(jobs.relevance);
         if let Some(job) = &mut plan.job {
             job.remaining = remaining;
