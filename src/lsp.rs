@@ -11,6 +11,7 @@ pub mod fuzzing;
 mod hints;
 mod hover;
 mod lens;
+mod model_files;
 mod options;
 mod outbox;
 mod parent;

@@ -373,3 +373,198 @@ fn comparing_models_says_why_it_cannot() {
     client.listen(Duration::from_millis(10));
     client.finish();
 }
+
+// ------------------------------------------------------------------------------------------------------- model files
+
+/// The state of health after the next start of a model.
+fn health_after(client: &mut Client, knobs: &Knobs, starts: usize) -> Value {
+    let begun = std::time::Instant::now();
+    loop {
+        // What is said when a start begins has come in by then.
+        let is_started = knobs.starts.load(Ordering::SeqCst) >= starts;
+        client.listen(Duration::from_millis(30));
+        let status = client.statuses.last().cloned().unwrap_or_default();
+        if is_started && status["quiescent"] == true {
+            return status;
+        }
+        assert!(begun.elapsed() < support::PATIENCE, "the model is not loaded again: {status}");
+    }
+}
+
+#[test]
+fn a_model_whose_files_change_is_loaded_again_and_a_broken_one_is_named() {
+    let (_folder, directories) = models(&["mild"]);
+    let capabilities = with(
+        plugin(),
+        "workspace.didChangeWatchedFiles",
+        json!({"dynamicRegistration": true, "relativePatternSupport": true}),
+    );
+    let knobs = Knobs::default();
+    let mut client = Client::start(Setup { capabilities, ..setup(&directories) }, &knobs);
+    quiet(&mut client);
+    client.open(URI, UNIT);
+    client.settle();
+    let watcher = |client: &Client| {
+        let of = |request: &&Value| request.to_string().contains("linelens:model");
+        client.requests.iter().filter(of).count()
+    };
+    assert_eq!(watcher(&client), 1);
+    let registered =
+        client.requests.iter().find(|request| request.to_string().contains("linelens:model")).unwrap();
+    let pattern =
+        registered.pointer("/params/registrations/0/registerOptions/watchers/0/globPattern").unwrap();
+    assert_eq!(pattern["baseUri"], format!("file://{}", directories[0].display()));
+
+    let changed = |client: &mut Client, file: &str, text: &str| {
+        std::fs::write(directories[0].join(file), text).unwrap();
+        let uri = format!("file://{}", directories[0].join(file).display());
+        client.notify("workspace/didChangeWatchedFiles", json!({"changes": [{"uri": uri, "type": 2}]}));
+    };
+    // An event without a change is none.
+    let uri = format!("file://{}", directories[0].join("model.onnx").display());
+    client.notify("workspace/didChangeWatchedFiles", json!({"changes": [{"uri": uri, "type": 2}]}));
+    client.listen(Duration::from_millis(500));
+    assert_eq!(knobs.starts.load(Ordering::SeqCst), 1);
+    changed(&mut client, "model.onnx", "other weights");
+    assert_eq!(health_after(&mut client, &knobs, 2)["health"], "ok");
+    // Broken: said once, and the state stays until it is repaired.
+    knobs.broken.lock().unwrap().push(directories[0].clone());
+    changed(&mut client, "model.onnx", "half");
+    let status = health_after(&mut client, &knobs, 3);
+    assert_eq!(status["health"], "error");
+    assert!(status["message"].as_str().unwrap().contains("model.onnx: is no model"), "{status}");
+    let shown = client.expect("window/showMessage");
+    assert!(shown["message"].as_str().unwrap().contains("model.onnx: is no model"), "{shown}");
+    knobs.broken.lock().unwrap().clear();
+    changed(&mut client, "model.onnx", "whole again");
+    assert_eq!(health_after(&mut client, &knobs, 4)["health"], "ok");
+    assert_eq!(client.call("linelens/explain", at(URI, 3, 4)).unwrap()["model"]["name"], "mild");
+    assert_eq!(watcher(&client), 1, "the directory is the same");
+    client.finish();
+}
+
+#[test]
+fn without_watchers_a_save_looks_at_the_model_and_another_model_is_another_directory() {
+    let (_folder, directories) = models(&["mild", "harsh"]);
+    let knobs = Knobs::default();
+    let mut client = Client::start(setup(&directories), &knobs);
+    quiet(&mut client);
+    client.open(URI, UNIT);
+    client.settle();
+    assert!(!client.requests.iter().any(|request| request.to_string().contains("linelens:model")));
+    let save = json!({"textDocument": {"uri": URI}});
+    std::fs::write(directories[1].join("model.onnx"), "not in use").unwrap();
+    client.notify("textDocument/didSave", save.clone());
+    client.listen(Duration::from_millis(600));
+    assert_eq!(knobs.starts.load(Ordering::SeqCst), 1);
+    client.command("linelens.setModel", json!(["harsh"])).unwrap();
+    std::fs::write(directories[1].join("detector.toml"), "threshold = 0.5\n").unwrap();
+    client.notify("textDocument/didSave", save);
+    health_after(&mut client, &knobs, 3);
+    assert_eq!(knobs.models.lock().unwrap().last().unwrap().as_ref(), Some(&directories[1]));
+    client.finish();
+}
+
+/// A virtual environment or model in any open folder is not discovered, whoever asks for a model.
+#[test]
+fn every_start_is_told_the_folders_that_are_not_trusted() {
+    let (_folder, directories) = models(&["mild", "harsh"]);
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let roots: Vec<PathBuf> = [&one, &two].map(|folder| folder.path().canonicalize().unwrap()).to_vec();
+    let uri = |root: &PathBuf| format!("file://{}", root.display());
+    let knobs = Knobs::default();
+    let mut client = Client::start(Setup { folders: vec![uri(&roots[0])], ..setup(&directories) }, &knobs);
+    quiet(&mut client);
+    let told = || std::mem::take(&mut *knobs.folders.lock().unwrap());
+    assert_eq!(told(), roots[..1]);
+    let added = json!({"event": {"added": [{"uri": uri(&roots[1]), "name": "two"}], "removed": []}});
+    client.notify("workspace/didChangeWorkspaceFolders", added);
+    client.open(URI, UNIT);
+    client.settle();
+    client.command("linelens.compareModels", json!([at(URI, 3, 4)])).unwrap();
+    assert_eq!(told(), roots, "the second model");
+    client.command("linelens.setModel", json!(["harsh"])).unwrap();
+    assert_eq!(told(), roots, "another model");
+    client.command("linelens.reload", json!([])).unwrap();
+    assert_eq!(told(), roots, "the same again");
+    client.finish();
+}
+
+// ----------------------------------------------------------------------------------------------------------- folders
+
+#[test]
+fn each_workspace_folder_has_its_own_settings() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let roots: Vec<PathBuf> = [&one, &two].map(|folder| folder.path().canonicalize().unwrap()).to_vec();
+    let uri = |root: &PathBuf, name: &str| format!("file://{}", root.join(name).display());
+    std::fs::write(roots[0].join("linelens.toml"), "threshold = 0.99\n").unwrap();
+    std::fs::write(roots[1].join("linelens.toml"), "severity = \"error\"\nmethod = \"attention:2\"\n")
+        .unwrap();
+    let knobs = Knobs::default();
+    let setup = Setup {
+        folders: roots.iter().map(|root| format!("file://{}", root.display())).collect(),
+        options: json!({"debounceMs": 20, "analyze": "file"}),
+        ..Setup::default()
+    };
+    let mut client = Client::start(setup, &knobs);
+    client.ignore("linelens/relevance");
+    client.ignore("window/logMessage");
+    let documents = [uri(&roots[0], "a.c"), uri(&roots[1], "a.c"), URI.to_string()];
+    // What was published last: severity and method of each document's diagnostic.
+    let shown = |client: &mut Client, expected: &[(usize, Option<u64>, bool); 3]| {
+        let begun = std::time::Instant::now();
+        let mut now: Vec<Option<Value>> = vec![None; 3];
+        loop {
+            for params in client.take("textDocument/publishDiagnostics") {
+                let place = documents.iter().position(|uri| params["uri"] == uri.as_str()).unwrap();
+                now[place] = Some(params["diagnostics"].clone());
+            }
+            let facts = now.iter().map(|diagnostics| {
+                let all = diagnostics.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
+                let first = all.first().cloned().unwrap_or_default();
+                let message = first["message"].as_str().unwrap_or_default().to_string();
+                (all.len(), first["severity"].as_u64(), message.contains("attention:2"))
+            });
+            if facts.collect::<Vec<_>>() == expected {
+                return;
+            }
+            assert!(begun.elapsed() < support::PATIENCE, "{now:?}");
+            client.listen(Duration::from_millis(10));
+        }
+    };
+    for document in &documents {
+        client.open(document, UNIT);
+    }
+    shown(&mut client, &[(0, None, false), (1, Some(1), true), (1, Some(3), false)]);
+    // One folder's file changes: only its documents do.
+    std::fs::write(roots[0].join("linelens.toml"), "severity = \"warning\"\n").unwrap();
+    let changes = json!({"changes": [{"uri": uri(&roots[0], "linelens.toml"), "type": 2}]});
+    client.notify("workspace/didChangeWatchedFiles", changes);
+    let begun = std::time::Instant::now();
+    loop {
+        client.listen(Duration::from_millis(10));
+        let published = client.take("textDocument/publishDiagnostics");
+        assert!(published.iter().all(|params| params["uri"] == documents[0].as_str()), "{published:?}");
+        if published.iter().any(|params| params["diagnostics"][0]["severity"] == 2) {
+            break;
+        }
+        assert!(begun.elapsed() < support::PATIENCE, "the folder's file is not read");
+    }
+    // A folder that leaves takes its settings along.
+    let removed = json!({"event": {"added": [], "removed": [{"uri": format!("file://{}", roots[1].display()), "name": "two"}]}});
+    client.notify("workspace/didChangeWorkspaceFolders", removed);
+    let begun = std::time::Instant::now();
+    loop {
+        client.listen(Duration::from_millis(10));
+        let published = client.take("textDocument/publishDiagnostics");
+        if published
+            .iter()
+            .any(|params| params["uri"] == documents[1].as_str() && params["diagnostics"][0]["severity"] == 3)
+        {
+            break;
+        }
+        assert!(begun.elapsed() < support::PATIENCE, "the folder's settings stay");
+    }
+    client.take("textDocument/publishDiagnostics");
+    client.finish();
+}

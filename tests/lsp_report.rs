@@ -240,6 +240,27 @@ fn ignoring_needs_a_reason_a_function_and_a_folder() {
     client.finish();
 }
 
+/// What a file says is text, whatever it looks like.
+#[test]
+fn a_reason_is_no_markup_and_steers_nothing() {
+    let workspace = Workspace::new(&[("unit.c", UNIT)]);
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let hostile = "[x](command:y) <b>*z*</b> \u{202e}\u{1b}[31m https://evil";
+    let done = ignore(&mut client, &uri, 3, json!(hostile)).unwrap();
+    assert!(done["message"].as_str().unwrap().starts_with("copy is ignored"), "{done}");
+    until_shown(&mut client, &uri, 0, 0);
+    let hover = client.hover(&uri, 2, 5);
+    let text = text_of(&hover);
+    let line = text.lines().find(|line| line.contains("ignored by")).unwrap();
+    for forbidden in ["[x](", "<b>", "*z*", "\u{202e}", "\u{1b}", "https://"] {
+        assert!(!line.replace("\\[", "").replace("\\*", "").contains(forbidden), "{forbidden}: {line}");
+    }
+    assert!(line.contains("command:y") && line.contains("&lt;b&gt;"), "{line}");
+    quiet(&mut client);
+    client.finish();
+}
+
 // ------------------------------------------------------------------------------------------------------------- reports
 
 const FLAGGED: &str = "int bad(char *x) {\n    strcpy(x, x); // <i>\n}\n";

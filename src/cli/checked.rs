@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::detector::Cancellation;
 use crate::syntax::Function;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -58,7 +58,7 @@ pub(super) fn run(
     sessions: &mut [Analyzer],
     paths: &[PathBuf],
     question: Question,
-    mut take: impl FnMut(&PathBuf, Result<Checked, String>) -> Result<(), Failure>,
+    mut take: impl FnMut(&Path, Result<Checked, String>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let next = AtomicUsize::new(0);
     let given_out = AtomicUsize::new(0);
@@ -104,7 +104,7 @@ pub(super) fn run(
 
 fn file(
     analyzer: &mut Analyzer,
-    path: &PathBuf,
+    path: &Path,
     question: Question,
     stop: &Cancellation,
 ) -> Result<Checked, String> {

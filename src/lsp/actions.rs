@@ -134,7 +134,7 @@ fn ignoring(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
         Some(true) => vec![ignore("no longer ignore this function".to_string(), Some(""))],
         Some(false) => {
             let of = |reason: &&str| ignore(format!("ignore this function: {reason}"), Some(reason));
-            let mut actions: Vec<_> = REASONS.iter().map(|reason| of(reason)).collect();
+            let mut actions: Vec<_> = REASONS.iter().map(of).collect();
             if subject.asks_for_notes {
                 actions.push(ignore("ignore this function…".to_string(), None));
             }

@@ -1,8 +1,10 @@
 //! Messages to the client, in order. Anybody may post, from any thread and without waiting; one task sends.
 
 use crate::lsp::documents::{Documents, Snapshot};
+use crate::lsp::proto::capabilities::{model_watcher, no_model_watcher};
 use crate::lsp::proto::ext::{Relevance, RelevanceParams, Status, StatusParams};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -53,6 +55,7 @@ enum Message {
     RefreshDiagnostics,
     RefreshLenses,
     RefreshHints,
+    WatchModel(PathBuf),
 }
 
 impl Message {
@@ -65,7 +68,8 @@ impl Message {
             }
             (Message::RefreshDiagnostics, Message::RefreshDiagnostics)
             | (Message::RefreshLenses, Message::RefreshLenses)
-            | (Message::RefreshHints, Message::RefreshHints) => true,
+            | (Message::RefreshHints, Message::RefreshHints)
+            | (Message::WatchModel(_), Message::WatchModel(_)) => true,
             _ => false,
         }
     }
@@ -140,6 +144,11 @@ impl Outbox {
         self.post(Message::RefreshLenses);
     }
 
+    /// Has the client watch a model directory, in the place of the one before.
+    pub(crate) fn watch_model(&self, directory: PathBuf) {
+        self.post(Message::WatchModel(directory));
+    }
+
     pub(crate) fn refresh_hints(&self) {
         self.post(Message::RefreshHints);
     }
@@ -164,6 +173,7 @@ async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
     let refreshing = Arc::new(AtomicBool::new(false));
     let renewing = Arc::new(AtomicBool::new(false));
     let hinting = Arc::new(AtomicBool::new(false));
+    let mut watched: Option<PathBuf> = None;
     loop {
         let closed = queue.closed.load(Ordering::SeqCst);
         let Some(message) = queue.take() else {
@@ -205,6 +215,12 @@ async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
                     tokio::spawn(refresh("workspace/codeLens/refresh", ask, Arc::clone(&renewing)));
                 }
             }
+            Message::WatchModel(directory) => {
+                if watched.as_ref() != Some(&directory) {
+                    let before = watched.replace(directory.clone());
+                    tokio::spawn(watch(client.clone(), directory, before.is_some()));
+                }
+            }
             Message::RefreshHints => {
                 if !hinting.swap(true, Ordering::SeqCst) {
                     let client = client.clone();
@@ -213,6 +229,16 @@ async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
                 }
             }
         }
+    }
+}
+
+async fn watch(client: Client, directory: PathBuf, is_another: bool) {
+    if is_another && let Err(error) = client.unregister_capability(vec![no_model_watcher()]).await {
+        tracing::warn!("client/unregisterCapability: {error}");
+    }
+    let Some(watcher) = model_watcher(&directory) else { return };
+    if let Err(error) = client.register_capability(vec![watcher]).await {
+        tracing::warn!("client/registerCapability: {error}");
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
         (known, cursor)
     })?;
     let cursor = cursor.and_then(|cursor| Some(snapshot.function_at(cursor).ok()?.key));
-    let findings = functions
+    let mut findings: Vec<Seen> = functions
         .iter()
         .zip(known)
         .filter_map(|(LocatedFunction { function, key }, outcome)| match outcome {
@@ -67,7 +67,6 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
             _ => None,
         })
         .collect();
-    let mut findings: Vec<Seen> = findings;
     if let EngineState::Ready(model) = shared.engine() {
         for seen in &mut findings {
             seen.ignored = shared.ignored(&snapshot, &seen.finding, &model.info);

@@ -114,12 +114,16 @@ pub(crate) struct SweepJob {
 /// What a sweep found.
 #[derive(Debug, Default)]
 pub(crate) struct Swept {
+    /// How many files and functions were analysed.
+    pub(crate) read: usize,
+    pub(crate) functions: usize,
+    /// Those with something to say: the texts of a whole workspace are too much to keep.
     pub(crate) files: Vec<SweptFile>,
     /// A sentence for each file that could not be read.
     pub(crate) unreadable: Vec<String>,
 }
 
-/// A file and what was found in it, at home in its snapshot; relevance is there where it is flagged.
+/// A file and what was found in it, at home in its snapshot, with relevance.
 #[derive(Debug)]
 pub(crate) struct SweptFile {
     pub(crate) snapshot: Arc<Snapshot>,
@@ -128,6 +132,18 @@ pub(crate) struct SweptFile {
     pub(crate) ignored: Vec<Option<Ignore>>,
     /// Functions that could not be analysed, and why.
     pub(crate) failed: Vec<(String, String)>,
+}
+
+impl Swept {
+    pub(crate) fn add(&mut self, mut file: SweptFile) {
+        self.read += 1;
+        self.functions += file.findings.len() + file.failed.len();
+        let both = std::mem::take(&mut file.findings).into_iter().zip(std::mem::take(&mut file.ignored));
+        (file.findings, file.ignored) = both.filter(|(finding, _)| finding.flagged).unzip();
+        if !file.findings.is_empty() || !file.failed.is_empty() {
+            self.files.push(file);
+        }
+    }
 }
 
 impl SweptFile {

@@ -14,6 +14,7 @@ use crate::detector::Cancellation;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::hints;
 use crate::lsp::lens;
+use crate::lsp::model_files;
 use crate::lsp::parent::ParentWatch;
 use crate::lsp::proto::capabilities::{self, ClientFacts};
 use crate::lsp::proto::from_proto;
@@ -191,6 +192,7 @@ impl LanguageServer for Server {
     async fn did_save(&self, params: DidSaveTextDocumentParams) {
         tracing::debug!("saved {}", params.text_document.uri.as_str());
         tokio::spawn(read_workspace_files(Arc::clone(&self.shared), ReadFiles::Outdated));
+        tokio::spawn(model_files::check(Arc::clone(&self.shared)));
     }
 
     async fn did_close(&self, params: DidCloseTextDocumentParams) {
@@ -291,6 +293,9 @@ impl LanguageServer for Server {
             if paths.iter().any(|path| sources::is_source(path)) {
                 let shared = Arc::clone(&self.shared);
                 tokio::task::spawn_blocking(move || reports::take_back_stale(&shared));
+            }
+            if model_files::are_of_the_model(&self.shared, &paths) {
+                tokio::spawn(model_files::check(Arc::clone(&self.shared)));
             }
             if is_settings || truth::are_annotations(&self.shared, &paths) {
                 tokio::spawn(read_workspace_files(Arc::clone(&self.shared), ReadFiles::All));

@@ -4,6 +4,7 @@ use crate::config::{Problem, Settings};
 use crate::detector::DetectorInfo;
 use crate::explain::{Layer, Method};
 use crate::lsp::documents::Documents;
+use crate::lsp::model_files::ModelFiles;
 use crate::lsp::options::SettingsStore;
 use crate::lsp::outbox::Outbox;
 use crate::lsp::progress::ProgressCentre;
@@ -15,6 +16,7 @@ use crate::lsp::reports::Reported;
 use crate::lsp::truth::TruthStore;
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tower_lsp::Client;
 use tower_lsp::ls_types::{ClientCapabilities, MessageType, Uri};
@@ -33,6 +35,9 @@ pub(crate) struct Shared {
     pub(crate) progress: ProgressCentre,
     models: RwLock<Vec<NamedModel>>,
     reported: Mutex<Reported>,
+    model_files: Mutex<Option<ModelFiles>>,
+    /// Whether somebody looks at them.
+    pub(crate) checks_model: AtomicBool,
     status: Mutex<Option<StatusParams>>,
     shown: Mutex<HashSet<String>>,
 }
@@ -100,6 +105,8 @@ impl Shared {
             progress: ProgressCentre::new(client),
             models: RwLock::default(),
             reported: Mutex::default(),
+            model_files: Mutex::default(),
+            checks_model: AtomicBool::default(),
             status: Mutex::default(),
             shown: Mutex::default(),
         }
@@ -150,6 +157,11 @@ impl Shared {
 
     pub(crate) fn set_models(&self, models: Vec<NamedModel>) {
         *self.models.write().unwrap_or_else(PoisonError::into_inner) = models;
+    }
+
+    /// The files of the model in use, as they were when it was loaded.
+    pub(crate) fn model_files(&self) -> MutexGuard<'_, Option<ModelFiles>> {
+        lock(&self.model_files)
     }
 
     /// The closed files of which diagnostics are shown.

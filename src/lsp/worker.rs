@@ -10,6 +10,7 @@ use crate::config::Machine;
 use crate::detector::{Cancellation, DetectorInfo};
 use crate::explain::{ExplainError, Method};
 use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot};
+use crate::lsp::model_files::ModelFiles;
 use crate::lsp::progress::Work;
 use crate::lsp::publish;
 use crate::lsp::queue::{ExplainFailure, ExplainJob, Kind, Running, SweepJob};
@@ -261,6 +262,13 @@ impl Worker {
             let settings = shared.settings();
             (settings.machine(), settings.roots())
         };
+        // Before it is loaded: what changes meanwhile is loaded again.
+        let directory = machine.model.clone().or_else(|| {
+            let known = shared.model_files();
+            known.as_ref().filter(|_| machine.model.is_none()).map(|files| files.directory.clone())
+        });
+        let files = directory.as_deref().map(ModelFiles::look);
+        *shared.model_files() = files;
         let start = &mut self.start;
         let load = || {
             let mut engine = start(&machine, &roots)?;
@@ -273,6 +281,9 @@ impl Worker {
         match result {
             Ok((engine, model)) => {
                 tracing::info!("{} on {}", model.info.name, model.info.execution_provider);
+                if directory.as_ref() != Some(&model.info.directory) {
+                    *shared.model_files() = Some(ModelFiles::look(&model.info.directory));
+                }
                 shared.set_models(models::named(&shared, &model.info));
                 shared.set_engine(EngineState::Ready(Arc::new(model)));
                 self.engine = Some(engine);
@@ -285,6 +296,10 @@ impl Worker {
                     publish::publish(&shared, &uri, false);
                 }
             }
+        }
+        let directory = shared.model_files().as_ref().map(|files| files.directory.clone());
+        if let Some(directory) = directory.filter(|_| shared.facts().watches_elsewhere) {
+            shared.outbox.watch_model(directory);
         }
         let started = std::mem::take(&mut shared.queue.lock().started);
         let status = shared.status(false);

@@ -44,6 +44,8 @@ pub struct Knobs {
     pub models: Arc<Mutex<Vec<Option<PathBuf>>>>,
     /// Model directories that cannot be loaded.
     pub broken: Arc<Mutex<Vec<PathBuf>>>,
+    /// The workspace folders in which nothing may be discovered, as they were said at the last start.
+    pub folders: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 impl Knobs {
@@ -61,7 +63,8 @@ impl Knobs {
 
     pub fn start(&self) -> StartEngine {
         let knobs = self.clone();
-        Box::new(move |machine, _| {
+        Box::new(move |machine, folders| {
+            *knobs.folders.lock().unwrap() = folders.to_vec();
             knobs.models.lock().unwrap().push(machine.model.clone());
             knobs.starts.fetch_add(1, Ordering::SeqCst);
             let failures = &knobs.failures;
@@ -583,7 +586,7 @@ impl Client {
                 self.progress.insert(message["params"]["token"].to_string(), Vec::new());
                 Value::Null
             }
-            "client/registerCapability" => Value::Null,
+            "client/registerCapability" | "client/unregisterCapability" => Value::Null,
             "workspace/codeLens/refresh" => {
                 assert!(self.has("workspace.codeLens.refreshSupport"));
                 Value::Null

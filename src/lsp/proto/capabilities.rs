@@ -7,6 +7,7 @@ use crate::lsp::actions::KIND;
 use crate::sources;
 use crate::text::PositionEncoding;
 use serde_json::{Value, json};
+use std::path::Path;
 use tower_lsp::ls_types::*;
 
 /// What the client declared, resolved to decisions.
@@ -23,6 +24,8 @@ pub(crate) struct ClientFacts {
     pub(crate) configuration: bool,
     pub(crate) register_configuration: bool,
     pub(crate) register_watchers: bool,
+    /// Watches files outside of the workspace, too.
+    pub(crate) watches_elsewhere: bool,
     /// Takes code actions, not only commands.
     pub(crate) action_literals: bool,
     pub(crate) refresh_lenses: bool,
@@ -68,6 +71,12 @@ impl ClientFacts {
             register_watchers: workspace
                 .and_then(|workspace| workspace.did_change_watched_files.as_ref()?.dynamic_registration)
                 == Some(true),
+            watches_elsewhere: workspace.and_then(|w| w.did_change_watched_files.as_ref()).is_some_and(
+                |watched| {
+                    watched.dynamic_registration == Some(true)
+                        && watched.relative_pattern_support == Some(true)
+                },
+            ),
             action_literals: document
                 .and_then(|document| document.code_action.as_ref()?.code_action_literal_support.as_ref())
                 .is_some(),
@@ -153,6 +162,9 @@ pub(crate) fn server(facts: &ClientFacts) -> ServerCapabilities {
     }
 }
 
+const WATCHED_FILES: &str = "workspace/didChangeWatchedFiles";
+const MODEL_WATCHER: &str = "linelens:model";
+
 /// What is registered once the client is initialized.
 pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
     let registration = |method: &str, options: Value| Registration {
@@ -163,7 +175,7 @@ pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
     let mut registrations = Vec::new();
     if facts.register_watchers {
         registrations.push(registration(
-            "workspace/didChangeWatchedFiles",
+            WATCHED_FILES,
             json!({ "watchers": [
                 { "globPattern": "**/linelens.toml" },
                 // Which of them are annotations is a matter of settings, which may change.
@@ -178,6 +190,22 @@ pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
             .push(registration("workspace/didChangeConfiguration", json!({ "section": "linelens" })));
     }
     registrations
+}
+
+/// The watcher of a model directory, which may lie anywhere.
+pub(crate) fn model_watcher(directory: &Path) -> Option<Registration> {
+    let base = Uri::from_file_path(directory)?;
+    Some(Registration {
+        id: MODEL_WATCHER.to_string(),
+        method: WATCHED_FILES.to_string(),
+        register_options: Some(json!({
+            "watchers": [{ "globPattern": { "baseUri": base.as_str(), "pattern": "**/*" } }]
+        })),
+    })
+}
+
+pub(crate) fn no_model_watcher() -> Unregistration {
+    Unregistration { id: MODEL_WATCHER.to_string(), method: WATCHED_FILES.to_string() }
 }
 
 #[cfg(test)]

@@ -136,8 +136,8 @@ fn summary(swept: &Swept) -> AnalysisMessage {
         })
     });
     AnalysisMessage {
-        files: swept.files.len(),
-        functions: swept.files.iter().map(|file| file.findings.len() + file.failed.len()).sum(),
+        files: swept.read,
+        functions: swept.functions,
         flagged: flagged.collect(),
         ignored: swept.files.iter().flat_map(|file| &file.ignored).flatten().count(),
         failed: failed.collect(),

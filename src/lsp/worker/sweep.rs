@@ -157,7 +157,7 @@ impl Worker {
             }
         }
         file.ignored = self.ignored_of(&file.snapshot, &file.findings);
-        sweep.swept.files.push(file);
+        sweep.swept.add(file);
         false
     }
 
@@ -217,7 +217,7 @@ impl Worker {
             let diagnostics = counted.flat_map(|(finding, _)| of(finding)).collect();
             reports::report(&self.shared, &snapshot.uri, stamp, diagnostics);
         }
-        sweep.swept.files.push(SweptFile { findings, ignored, failed, ..SweptFile::new(snapshot) });
+        sweep.swept.add(SweptFile { findings, ignored, failed, ..SweptFile::new(snapshot) });
     }
 }
 
