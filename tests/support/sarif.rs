@@ -125,7 +125,7 @@ fn check(value: &Value, rule: Rule, at: &str, complaints: &mut Vec<String>) {
             say("not one of the values")
         }
         OneOf(_) => {}
-        Integer(least) if !value.as_i64().is_some_and(|number| number >= least) => say("no such integer"),
+        Integer(least) if value.as_i64().is_none_or(|number| number < least) => say("no such integer"),
         Integer(_) => {}
         Number(least, most) if !value.as_f64().is_some_and(|number| (least..=most).contains(&number)) => {
             say("no such number");
