@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod comparison;
+pub mod models;
 pub mod pair;
 
 use crate::detector::{Cancellation, DetectError, Detection, Detector, DetectorInfo};
@@ -379,10 +380,49 @@ impl Analyzer {
         } else {
             None
         };
+        let bare = self.without_lines(&computed, lines, function, options);
+        Ok(Finding {
+            lines: scores.scored,
+            unseen_lines: scores.unseen,
+            statements,
+            units,
+            completeness: relevance.completeness,
+            faithfulness,
+            ..bare
+        })
+    }
+
+    /// [`Analyzer::analyze`] without relevance: the finding has no lines. Costs one run of the model for each window,
+    /// whatever the method.
+    pub fn glance(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, AnalysisError> {
+        let computed = self.compute(document, function, options, cancel, progress)?;
+        Ok(self.without_lines(&computed, lines, function, options))
+    }
+
+    /// Whether relevance takes more than what [`Analyzer::glance`] does.
+    pub fn relevance_costs(options: &Options) -> bool {
+        options.faithfulness || !comes_with_the_verdict(options.method, options)
+    }
+
+    fn without_lines(
+        &self,
+        computed: &Computed,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+    ) -> Finding {
         let info = self.info();
         let probability = computed.probability();
         let threshold = options.threshold.unwrap_or(info.threshold);
-        Ok(Finding {
+        Finding {
             function: function.clone(),
             start_line: lines.line_at(function.span.start),
             end_line: lines.line_at(function.span.end.saturating_sub(1).max(function.span.start)),
@@ -393,14 +433,14 @@ impl Analyzer {
             flagged: probability > threshold,
             truncated: computed.encoding.truncated(),
             windows: computed.encoding.windows.len(),
-            lines: scores.scored,
-            unseen_lines: scores.unseen,
-            statements,
-            units,
-            completeness: relevance.completeness,
-            faithfulness,
+            lines: Vec::new(),
+            unseen_lines: Vec::new(),
+            statements: None,
+            units: Vec::new(),
+            completeness: None,
+            faithfulness: None,
             agreement: None,
-        })
+        }
     }
 
     /// The verdict alone, which needs no relevance: works for every model.

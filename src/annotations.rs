@@ -4,7 +4,7 @@
 //!
 //! [`native`] is linelens's own file format, [`dataset`] reads it and those of published data sets, [`store`] holds what
 //! applies to a workspace, [`matching`] says which record belongs to which function of an open file, [`editing`] writes
-//! what a person marks, [`policy`] and [`agreement`] compare what several people say.
+//! what a person marks, [`ignores`] holds what is passed over, [`policy`] and [`agreement`] compare what several people say.
 
 pub mod agreement;
 pub mod atomic;
@@ -13,6 +13,7 @@ pub mod diff;
 pub mod editing;
 pub mod export;
 pub mod function;
+pub mod ignores;
 pub mod matching;
 pub mod native;
 pub mod policy;

@@ -6,12 +6,14 @@ mod against;
 mod annotations;
 mod arguments;
 mod check;
+mod checked;
 mod colour;
 mod doctor;
 mod eval;
 mod explain;
 mod functions;
 mod graph;
+mod ignored;
 mod json;
 mod output;
 mod render;
@@ -53,9 +55,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(arguments: &Arguments, output: &mut Output) -> Result<u8, Failure> {
     let global = &arguments.global;
-    if global.model.len() > 1 && !matches!(arguments.command, Command::Eval(_)) {
+    if global.model.len() > 1 && !matches!(arguments.command, Command::Eval(_) | Command::Lsp(_)) {
         return Err(Failure::new(
-            "several models were given with --model; only `linelens eval` takes several",
+            "several models were given with --model; only `linelens eval` and `linelens lsp` take several",
         ));
     }
     match &arguments.command {

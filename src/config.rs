@@ -25,6 +25,8 @@ pub struct Machine {
     pub library: Option<PathBuf>,
     /// The model directory.
     pub model: Option<PathBuf>,
+    /// Further model directories, which can be chosen by name.
+    pub models: Vec<PathBuf>,
     pub session: SessionOptions,
     /// AttnLRP is not offered, whatever a workspace says.
     pub without_attnlrp: bool,
@@ -62,6 +64,8 @@ pub struct Settings {
     pub line_hints: bool,
     /// How many top lines a diagnostic names.
     pub top_lines: usize,
+    /// Whether inlay hints stand behind the most relevant lines.
+    pub inlay_hints: bool,
     /// Annotation files of a workspace folder: paths relative to it, which may hold `*`, `**` and `?`.
     pub annotations: Vec<String>,
     /// Who labels; `None`: the user's name on this machine.
@@ -79,6 +83,7 @@ impl Default for Settings {
             severity: Severity::Information,
             line_hints: false,
             top_lines: 5,
+            inlay_hints: true,
             annotations: with_written(Vec::new()),
             annotator: None,
             annotation_policy: Policy::default(),
@@ -175,6 +180,7 @@ macro_rules! keys {
 pub const KEYS: &[Key] = keys![
     "library", false, "path of the ONNX Runtime library", |v, layer| layer.library = Some(path(v)?);
     "model", false, "path of the model directory", |v, layer| layer.model = Some(path(v)?);
+    "models", false, "paths of further model directories", |v, layer| layer.models = Some(paths(v)?);
     "executionProvider", false, "auto, cpu or cuda", |v, layer| layer.provider = Some(choice(v, PROVIDERS)?);
     "threads", false, "intra-op threads, 1 to 256", |v, layer| layer.threads = Some(integer(v, 1, 256)? as usize);
     "deviceId", false, "CUDA device, from 0", |v, layer| layer.device_id = Some(integer(v, 0, 1023)? as i32);
@@ -205,9 +211,10 @@ pub const KEYS: &[Key] = keys![
     "lineHints", true, "a hint on each top line of a flagged function", |v, layer| {
         layer.line_hints = Some(boolean(v)?)
     };
-    "topLines", true, "how many top lines a diagnostic names, 0 to 50", |v, layer| {
+    "topLines", true, "how many top lines are shown of a function, 0 to 50", |v, layer| {
         layer.top_lines = Some(integer(v, 0, 50)? as usize)
     };
+    "inlayHints", true, "a hint behind each relevant line", |v, layer| layer.inlay_hints = Some(boolean(v)?);
     "annotations", true, "annotation files, relative to the workspace folder; globs", |v, layer| {
         layer.annotations = Some(strings(v)?)
     };
@@ -236,6 +243,7 @@ const SEVERITY: &[(&str, Severity)] = &[
 struct Layer {
     library: Option<PathBuf>,
     model: Option<PathBuf>,
+    models: Option<Vec<PathBuf>>,
     provider: Option<ProviderChoice>,
     threads: Option<usize>,
     device_id: Option<i32>,
@@ -253,6 +261,7 @@ struct Layer {
     severity: Option<Severity>,
     line_hints: Option<bool>,
     top_lines: Option<usize>,
+    inlay_hints: Option<bool>,
     annotations: Option<Vec<String>>,
     annotator: Option<String>,
     annotation_policy: Option<Policy>,
@@ -387,6 +396,7 @@ impl Config {
         Machine {
             library: layer.library,
             model: layer.model,
+            models: layer.models.unwrap_or_default(),
             session: SessionOptions {
                 provider: layer.provider.unwrap_or_default(),
                 threads: layer.threads,
@@ -416,6 +426,7 @@ impl Config {
             severity: layer.severity.unwrap_or(default.severity),
             line_hints: layer.line_hints.unwrap_or(default.line_hints),
             top_lines: layer.top_lines.unwrap_or(default.top_lines),
+            inlay_hints: layer.inlay_hints.unwrap_or(default.inlay_hints),
             annotations: with_written(layer.annotations.unwrap_or_default()),
             annotator: layer.annotator,
             annotation_policy: layer.annotation_policy.unwrap_or_default(),
@@ -441,7 +452,8 @@ impl Config {
     /// Relative paths of the user file start at its folder.
     fn anchor(&self, layer: &mut Layer) {
         let Some(folder) = &self.user_folder else { return };
-        for path in [&mut layer.library, &mut layer.model].into_iter().flatten() {
+        let single = [&mut layer.library, &mut layer.model].into_iter().flatten();
+        for path in single.chain(layer.models.iter_mut().flatten()) {
             *path = folder.join(&*path);
         }
     }
@@ -565,6 +577,15 @@ fn path(value: &Value) -> Result<PathBuf, String> {
     }
 }
 
+/// A list, or paths separated as in `PATH`.
+fn paths(value: &Value) -> Result<Vec<PathBuf>, String> {
+    match value {
+        Value::Array(values) => values.iter().map(path).collect(),
+        Value::String(text) if !text.is_empty() => Ok(std::env::split_paths(text).collect()),
+        value => Ok(vec![path(value)?]),
+    }
+}
+
 fn boolean(value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("expected true or false, found {}", kind(value)))
 }
@@ -635,12 +656,12 @@ mod tests {
 
     #[test]
     fn a_workspace_cannot_say_what_is_loaded_and_run() {
-        let keys = json!({"library": "/tmp/x.so", "model": "/tmp/m", "executionProvider": "cuda", "threads": 200,
+        let keys = json!({"library": "/tmp/x.so", "model": "/tmp/m", "models": ["/tmp/n"], "executionProvider": "cuda", "threads": 200,
             "deviceId": 3, "memoryLimitMib": 1, "attnlrp": false});
         for source in [Source::WorkspaceFile, Source::InitializationOptions, Source::WorkspaceConfiguration] {
             let mut config = empty();
             let problems = config.set_json(source, &keys);
-            assert_eq!(problems.len(), 7, "{problems:?}");
+            assert_eq!(problems.len(), 8, "{problems:?}");
             assert!(problems.iter().all(|p| p.message.starts_with("ignored")));
             assert_eq!(config.machine(), Machine::default());
         }
@@ -648,6 +669,7 @@ mod tests {
             let mut config = empty();
             assert_eq!(config.set_json(source, &keys), []);
             assert_eq!(config.machine().library, Some("/tmp/x.so".into()));
+            assert_eq!(config.machine().models, [PathBuf::from("/tmp/n")]);
             assert_eq!(config.machine().session.memory_limit, Some(1 << 20));
             assert!(config.machine().without_attnlrp);
         }
@@ -658,7 +680,16 @@ mod tests {
         let closed: Vec<_> = KEYS.iter().filter(|k| !k.workspace).map(|k| k.name).collect();
         assert_eq!(
             closed,
-            ["library", "model", "executionProvider", "threads", "deviceId", "memoryLimitMib", "attnlrp"]
+            [
+                "library",
+                "model",
+                "models",
+                "executionProvider",
+                "threads",
+                "deviceId",
+                "memoryLimitMib",
+                "attnlrp"
+            ]
         );
     }
 
@@ -724,7 +755,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("linelens")).unwrap();
         std::fs::write(
             folder.path().join("linelens/config.toml"),
-            "model = \"models/mine\"\nlibrary = \"/opt/libonnxruntime.so\"\nlineHints = true\ntopLines = -1\n",
+            "model = \"models/mine\"\nmodels = [\"models/other\", \"/m\"]\nlibrary = \"/opt/libonnxruntime.so\"\nlineHints = true\ntopLines = -1\n",
         )
         .unwrap();
         let (config, problems) = Config::load_from(&json!({"absolute": true}), |name| match name {
@@ -737,6 +768,8 @@ mod tests {
         let keys: Vec<_> = problems.iter().map(|p| p.key.as_str()).collect();
         assert_eq!(keys, ["topLines", "threshold"]);
         assert_eq!(config.machine().model, Some(folder.path().join("linelens/models/mine")));
+        let other = folder.path().join("linelens/models/other");
+        assert_eq!(config.machine().models, [other, "/m".into()]);
         assert_eq!(config.machine().library, Some("/opt/libonnxruntime.so".into()));
         assert_eq!(config.machine().session.threads, Some(3));
         assert_eq!(config.machine().session.provider, ProviderChoice::Cpu);

@@ -669,6 +669,13 @@ fn fingerprint(path: &Path) -> Result<(u64, Option<std::time::SystemTime>), Dete
     Ok((metadata.len(), metadata.modified().ok()))
 }
 
+/// What the detector in a model directory is called, without loading it.
+pub fn declared_name(directory: &Path) -> Result<String, DetectorError> {
+    let files = ModelFiles::find(directory)?;
+    let declared = files.detector.as_deref().map(Declaration::read).transpose()?.unwrap_or_default();
+    Ok(declared.name.unwrap_or_else(|| directory_name(directory)))
+}
+
 fn directory_name(directory: &Path) -> String {
     let resolved = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     resolved.file_name().map_or_else(|| "model".to_string(), |name| name.to_string_lossy().into_owned())

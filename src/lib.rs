@@ -12,7 +12,7 @@
 //!  → LineScores in 0..1                  lines::aggregate
 //!  → Option<Alignment>                   alignment::align (only with ground truth)
 //!  → Finding (plain data)                analysis::Analyzer::analyze
-//!  → diagnostics | relevance | hover | terminal | JSON
+//!  → diagnostics | relevance | hover | terminal | JSON | SARIF | HTML
 //! ```
 //!
 //! The modules below stand in reading order. `tests/tidy.rs` enforces who may import whom.
@@ -20,6 +20,8 @@
 pub mod text;
 
 pub mod escape;
+
+pub mod sources;
 
 pub mod syntax;
 
@@ -40,6 +42,8 @@ pub mod alignment;
 pub mod analysis;
 
 pub mod shape;
+
+pub mod report;
 
 pub mod evaluation;
 

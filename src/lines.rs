@@ -1,5 +1,6 @@
 //! From token relevance to line scores.
 
+pub mod heat;
 pub mod reference;
 
 use crate::text::{ByteSpan, LineIndex};

@@ -8,8 +8,10 @@ mod counterpart;
 mod documents;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hints;
 mod hover;
 mod lens;
+mod model_files;
 mod options;
 mod outbox;
 mod parent;
@@ -17,6 +19,7 @@ mod progress;
 mod proto;
 mod publish;
 mod queue;
+mod reports;
 mod server;
 mod shared;
 mod transport;

@@ -23,6 +23,7 @@ use support::model::{ModelOptions, Shape, write_model_dir};
 
 fn machine(model: &Path) -> Machine {
     Machine {
+        models: Vec::new(),
         library: None,
         model: Some(model.to_path_buf()),
         session: SessionOptions { threads: Some(1), ..Default::default() },

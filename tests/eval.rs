@@ -672,7 +672,7 @@ fn several_models_are_compared_and_other_commands_take_one() {
     assert_eq!(found["evaluations"][1]["threshold"]["value"], 0.123);
     let one = run(folder.path(), &["functions", "test.jsonl", "--model", model, "--model", other]);
     assert_eq!(one.status.code(), Some(2));
-    assert!(err(&one).contains("only `linelens eval` takes several"), "{}", err(&one));
+    assert!(err(&one).contains("only `linelens eval` and `linelens lsp` take several"), "{}", err(&one));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 #[path = "support/lsp.rs"]
 mod support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -53,6 +53,51 @@ fn a_broken_set_up_is_reported_and_survived() {
     client.open(URI, UNIT);
     assert!(client.hover(URI, 2, 5)["contents"]["value"].as_str().unwrap().contains("no model"));
     assert_eq!(client.call("linelens/explain", at(URI, 3, 4)).unwrap_err()["code"], -32803);
+    client.finish();
+}
+
+/// The whole way with the built-in detector.
+#[test]
+fn the_built_in_detector_serves_the_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::write(root.join("unit.c"), UNIT).unwrap();
+    std::fs::write(root.join("other.c"), UNIT.replace("copy", "move")).unwrap();
+    let uri = |name: &str| format!("file://{}", root.join(name).display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
+    command.args(["lsp", "--stdio"]).env("XDG_CONFIG_HOME", &root).env("LINELENS_ANNOTATOR", "ann");
+    let mut client = Client::spawn(command);
+    for method in ["window/logMessage", "linelens/relevance", "textDocument/publishDiagnostics"] {
+        client.ignore(method);
+    }
+    // With this threshold every function is flagged, and integrated gradients are what relevance costs most by.
+    let options = json!({"debounceMs": 20, "threshold": 0, "method": "ig", "analyze": "file"});
+    client.handshake(&Setup {
+        folders: vec![uri("").trim_end_matches('/').to_string()],
+        options,
+        ..Setup::default()
+    });
+    client.open(&uri("unit.c"), UNIT);
+    client.settle();
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}});
+    let hints = json!({"textDocument": {"uri": uri("unit.c")}, "range": range});
+    let hints = client.call("textDocument/inlayHint", hints).unwrap();
+    assert_eq!(hints.as_array().unwrap().len(), 4, "{hints}");
+    let there = client.command("linelens.nextRelevantLine", json!([at(&uri("unit.c"), 0, 0)])).unwrap();
+    assert_eq!(there["range"]["start"]["line"], 2);
+    let found = client.command("linelens.analyzeWorkspace", json!([])).unwrap();
+    assert_eq!((&found["files"], &found["functions"]), (&json!(2), &json!(2)));
+    assert_eq!(found["flagged"].as_array().unwrap().len(), 2);
+    let mut ignore = at(&uri("unit.c"), 3, 4);
+    ignore["reason"] = json!("by hand");
+    client.command("linelens.ignore", json!([ignore])).unwrap();
+    let done = client.command("linelens.exportReport", json!([{"format": "sarif"}])).unwrap();
+    assert_eq!((&done["flagged"], &done["ignored"]), (&json!(2), &json!(1)));
+    let done = client.command("linelens.exportReport", json!([{"format": "html"}])).unwrap();
+    assert_eq!(done["file"], uri(".linelens/report.html"));
+    let error = client.command("linelens.compareModels", json!([at(&uri("unit.c"), 3, 4)])).unwrap_err();
+    assert!(error["message"].as_str().unwrap().contains("no other model"), "{error}");
+    client.take("window/showMessage");
     client.finish();
 }
 
@@ -155,7 +200,11 @@ fn the_protocol_page_and_the_types_agree() {
     same_shape::<ext::StatusParams>("## `linelens/status`");
     same_shape::<ext::ServerExtension>("### What the server answers");
     same_shape::<ext::ComparisonMessage>("### Comparing methods");
+    same_shape::<ext::AnalysisMessage>("### Analysing files and folders");
+    same_shape::<ext::ExportMessage>("### Reports");
+    same_shape::<ext::ModelsMessage>("### Comparing models");
     same_shape::<ext::PairMessage>("### Comparing versions");
+    same_shape::<ext::RelevantLineMessage>("### Going to a relevant line");
     same_shape::<ext::LabelledMessage>("### What was written");
     // Every optional field is in the examples, or the comparison would miss it.
     let mentioned: BTreeSet<&str> = PAGE
@@ -179,7 +228,8 @@ fn the_protocol_page_and_the_types_agree() {
         assert!(example.contains(optional), "{optional}");
     }
     let example = fields(&block("## `linelens/status`"));
-    for optional in [".message", ".model", ".executionProvider", ".method", ".methods", ".layers"] {
+    for optional in [".message", ".model", ".executionProvider", ".method", ".methods", ".layers", ".models"]
+    {
         assert!(example.contains(optional), "{optional}");
     }
 }

@@ -146,6 +146,19 @@ fn alignment_is_in_every_view() {
     assert!(text_of(&line).contains("ground truth: a flaw by bob"), "{line}");
     assert!(!text_of(&client.hover(&uri, 4, 10)).contains("ground truth"));
 
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 20, "character": 0}});
+    let hints = json!({"textDocument": {"uri": uri}, "range": range});
+    let hints = client.call("textDocument/inlayHint", hints).unwrap();
+    let marked: Vec<&Value> = hints
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|hint| hint["label"].as_str().unwrap().starts_with("● "))
+        .collect();
+    assert_eq!(marked.len(), 1, "{hints}");
+    assert_eq!(marked[0]["position"]["line"], 3);
+    assert!(marked[0]["tooltip"].as_str().unwrap().ends_with("; ground truth"), "{hints}");
+
     let da = alignment["da"].as_f64().unwrap();
     let null = alignment["nullPermutation"].as_f64().unwrap();
     let titles = titles(&mut client, &uri);

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("escape", &[]),
+    ("sources", &[]),
     ("syntax", &["text"]),
     ("tokens", &["text"]),
     ("graph", &[]),
@@ -43,6 +44,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["text", "syntax", "tokens", "detector", "explain", "lines", "annotations", "alignment", "analysis"],
     ),
     ("shape", &["alignment", "analysis"]),
+    ("report", &["text", "escape", "detector", "lines", "annotations", "analysis"]),
     ("config", &["tokens", "detector", "explain", "annotations", "analysis"]),
     ("doctor", &["escape", "tokens", "detector", "explain", "config"]),
     ("revision", &[]),

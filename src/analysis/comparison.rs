@@ -35,7 +35,7 @@ pub fn compare(findings: Vec<Finding>, failed: Vec<(Method, String)>) -> Compari
 }
 
 /// Over what both scored, which differs where a relevance is not a number.
-fn correlation(a: &Finding, b: &Finding) -> Option<f64> {
+pub(super) fn correlation(a: &Finding, b: &Finding) -> Option<f64> {
     let (a, b) = (a.scored(), b.scored());
     let both = a.iter().filter_map(|score| {
         let other = b.binary_search_by_key(&score.line, |other| other.line).ok()?;

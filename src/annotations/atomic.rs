@@ -127,6 +127,18 @@ impl Drop for AtomicFile {
     }
 }
 
+/// Writes a file of the workspace as a whole, in the place of what it held. Its folder may be new; nothing is written outside
+/// the workspace, links resolved.
+pub fn write_inside(workspace: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+    let path = super::editing::file::locate(workspace, name)
+        .map_err(|reason| format!("{}: {reason}", workspace.join(name).display()))?;
+    let unwritable = |error: io::Error| format!("{}: cannot be written: {error}", path.display());
+    let mut file = AtomicFile::create(&path).map_err(unwritable)?;
+    file.write_all(bytes).map_err(unwritable)?;
+    file.commit().map_err(unwritable)?;
+    Ok(path)
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

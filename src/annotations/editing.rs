@@ -11,7 +11,7 @@ use super::store::{MOST_RECORDS, NATIVE_FILE};
 use super::{FunctionLines, Label, LabelledLine, LineLabel, Provenance, Record, native, uri};
 use std::path::{Path, PathBuf};
 
-mod file;
+pub(super) mod file;
 mod raw;
 mod time;
 
@@ -177,21 +177,12 @@ impl<'a> Site<'a> {
         &self,
         change: impl Fn(&mut Draft, Conflict<'_>) -> Result<(), EditError>,
     ) -> Result<Edited, EditError> {
-        let path = file::locate(self.workspace)
-            .map_err(|reason| EditError::File { path: self.workspace.join(NATIVE_FILE), reason })?;
-        let conflict = |what: String| EditError::Conflict { path: path.clone(), what };
-        let _lock = file::lock(&path).map_err(|file::Busy| EditError::Busy { path: path.clone() })?;
-        // Another program may write between reading and replacing; then its text is the one to change.
-        for _ in 0..file::ATTEMPTS {
-            let old = file::read(&path).map_err(|reason| EditError::File { path: path.clone(), reason })?;
-            let (new, record) = self.edited(&old, &path, &change, &conflict)?;
-            let replaced = file::replace(&path, &old, &new)
-                .map_err(|reason| EditError::File { path: path.clone(), reason })?;
-            if replaced {
-                return Ok(Edited { path, record });
-            }
-        }
-        Err(conflict("it keeps changing".to_string()))
+        let edit = |old: &[u8], path: &Path| {
+            let conflict = |what: String| EditError::Conflict { path: path.to_path_buf(), what };
+            self.edited(old, path, &change, &conflict)
+        };
+        let (path, record) = file::edit(self.workspace, NATIVE_FILE, edit)?;
+        Ok(Edited { path, record })
     }
 
     /// The file's new text and the record in it.
@@ -236,7 +227,7 @@ impl<'a> Site<'a> {
         let mut draft = self.draft(matched, old_row)?;
         change(&mut draft, conflict)?;
         if draft.is_empty() {
-            return Ok((row.map_or_else(|| old.to_vec(), |row| rows.without(row)), None));
+            return Ok((row.map_or_else(|| old.to_vec(), |row| rows.without(&[row])), None));
         }
         self.finish(&mut draft)?;
         let text = raw::row(&draft.record, draft.label_from_lines, old_row).map_err(unusable)?;
@@ -252,7 +243,7 @@ impl<'a> Site<'a> {
         }
         let new = match row {
             Some(row) => rows.with(row, &text),
-            None => rows.with_new(&text),
+            None => rows.with_new(&native::header(), &text),
         };
         Ok((new, Some(draft.record)))
     }

@@ -314,7 +314,7 @@ fn lines(rows: Vec<LineRow>, range: Option<(usize, usize)>) -> Result<Vec<Labell
     }
 }
 
-fn is_sha256(text: &str) -> bool {
+pub(super) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 

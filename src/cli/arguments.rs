@@ -52,7 +52,7 @@ pub(super) enum Color {
 /// Settings of the machine, for every command.
 #[derive(Debug, Args)]
 pub(super) struct Global {
-    /// Model directory: model.onnx, tokenizer.json, config.json; `eval` takes several
+    /// Model directory: model.onnx, tokenizer.json, config.json; `eval` and `lsp` take several
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) model: Vec<PathBuf>,
     /// ONNX Runtime library
@@ -155,6 +155,8 @@ pub(super) enum ExplainFormat {
     Ansi,
     /// One JSON object a function, one a line
     Json,
+    /// One page with the shaded source, which needs nothing else
+    Html,
 }
 
 #[derive(Debug, Args)]
@@ -172,7 +174,10 @@ pub(super) struct Check {
     pub(super) all: bool,
     #[arg(long, value_enum, default_value = "text")]
     pub(super) format: CheckFormat,
-    /// Exit with 1 when a function was flagged
+    /// Files worked on at once, each with a session of its own; default: the processor's cores for a small model, else 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(super) jobs: Option<u16>,
+    /// Exit with 1 when a function was flagged that is not ignored
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(super) fail_on: Option<FailOn>,
 }
@@ -182,6 +187,8 @@ pub(super) enum CheckFormat {
     Text,
     /// The findings of `explain --format json`, one a line
     Json,
+    /// SARIF 2.1.0
+    Sarif,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -312,6 +319,7 @@ impl Global {
         let text = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
         collect([
             ("model", text(&self.model.first().cloned()).map(Value::String)),
+            ("models", (self.model.len() > 1).then(|| paths(&self.model))),
             ("library", text(&self.library).map(Value::String)),
             ("executionProvider", self.execution_provider.clone().map(Value::String)),
             ("threads", self.threads.as_deref().map(number)),
@@ -342,6 +350,10 @@ fn number(text: &str) -> Value {
     text.parse::<serde_json::Number>().map_or_else(|_| Value::String(text.to_string()), Value::Number)
 }
 
+fn paths(paths: &[PathBuf]) -> Value {
+    Value::Array(paths.iter().map(|path| Value::String(path.to_string_lossy().into_owned())).collect())
+}
+
 fn collect<const N: usize>(settings: [(&str, Option<Value>); N]) -> Map<String, Value> {
     settings.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?))).collect()
 }
@@ -358,14 +370,14 @@ mod tests {
 
     #[test]
     fn every_flag_is_a_key_of_the_schema() {
-        let line = "linelens --model m --library l --execution-provider cpu --threads 2 --device-id 0 --memory-limit 5 \
+        let line = "linelens --model m --model n --library l --execution-provider cpu --threads 2 --device-id 0 --memory-limit 5 \
                     explain f.c --method attention:1 --profile paper --threshold 0.5 --long window --steps 16 --absolute \
                     --granularity statement";
         let arguments = Arguments::parse_from(line.split_whitespace());
         let Command::Explain(explain) = &arguments.command else { panic!() };
         let mut settings = arguments.global.settings();
         settings.extend(explain.analysis.settings(explain.method.as_deref()));
-        assert_eq!(settings.len(), 13);
+        assert_eq!(settings.len(), 14);
         let (_, problems) = crate::config::Config::load_from(&Value::Object(settings), |_| None);
         assert_eq!(problems, []);
     }

@@ -1,100 +1,244 @@
 //! `linelens check`: every function of files and directories.
 
 use super::arguments::{Check, CheckFormat, FailOn, Global};
+use super::checked::{self, Checked, Question};
+use super::ignored::{self, IgnoredFunctions};
 use super::json::FindingJson;
 use super::output::{Failure, Output};
 use super::source::{self, Document};
 use super::{render, set_up};
 use crate::analysis::Finding;
-use crate::detector::Cancellation;
+use crate::analysis::pair::Version;
+use crate::annotations::ignores::Ignore;
+use crate::annotations::uri;
+use crate::config::{Settings, Severity};
+use crate::detector::DetectorInfo;
+use crate::report::sarif::{Level, Log};
+use crate::report::{FileReport, Reported};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 #[derive(Default)]
 struct Count {
     files: usize,
     functions: usize,
     flagged: usize,
+    ignored: usize,
     failed: usize,
+}
+
+/// A finding, and why it is passed over.
+#[derive(Serialize)]
+struct CheckedJson<'a> {
+    #[serde(flatten)]
+    finding: FindingJson<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignored: Option<&'a str>,
+}
+
+/// Where the findings go.
+struct Reporter<'a> {
+    command: &'a Check,
+    settings: Settings,
+    model: DetectorInfo,
+    /// What the files of a SARIF log are relative to.
+    base: PathBuf,
+    log: Option<Log<Vec<u8>>>,
+    ignored: IgnoredFunctions,
+    count: Count,
 }
 
 pub(super) fn run(global: &Global, command: &Check, output: &mut Output) -> Result<u8, Failure> {
     let config = set_up::config(global, Some((&command.analysis, command.method.as_deref())), output)?;
     let settings = config.settings();
     let paths = source::files(&command.paths, output)?;
-    let mut analyzer = set_up::analyzer(&config)?;
-    let mut count = Count::default();
-    for (index, path) in paths.iter().enumerate() {
-        output.progress(&format!("{}/{} files, {} functions", index, paths.len(), count.functions));
-        let document = match Document::read(path, None, output) {
-            Ok(document) => document,
-            Err(error) => {
-                count.failed += 1;
-                output.warn(&error.to_string());
-                continue;
+    let mut sessions = checked::sessions(&config, command.jobs, paths.len())?;
+    let model =
+        sessions.first().map(|session| session.info().clone()).ok_or_else(|| Failure::new("no session"))?;
+    let question = Question { options: settings.options, all: command.all };
+    let log = match command.format {
+        CheckFormat::Sarif => {
+            Some(Log::new(Vec::new(), &model, level(settings.severity), settings.top_lines)?)
+        }
+        _ => None,
+    };
+    let base = base_of(&paths);
+    let mut reporter = Reporter {
+        command,
+        settings,
+        model,
+        base,
+        log,
+        ignored: IgnoredFunctions::default(),
+        count: Count::default(),
+    };
+    let bar = bar(paths.len());
+    let result = checked::run(&mut sessions, &paths, question, |path, checked| {
+        let reported = bar.suspend(|| reporter.file(path, checked, output));
+        bar.inc(1);
+        reported
+    });
+    bar.finish_and_clear();
+    result?;
+    reporter.finish(output)
+}
+
+/// Hidden where standard error is no terminal.
+fn bar(files: usize) -> ProgressBar {
+    let bar = ProgressBar::new(files as u64);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} files, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn level(severity: Severity) -> Level {
+    match severity {
+        Severity::Error => Level::Error,
+        Severity::Warning => Level::Warning,
+        Severity::Information | Severity::Hint => Level::Note,
+    }
+}
+
+/// The current folder where all files lie in it, else the innermost folder that holds them all.
+fn base_of(paths: &[PathBuf]) -> PathBuf {
+    let current = std::env::current_dir().and_then(|current| current.canonicalize()).unwrap_or_default();
+    let mut base = current;
+    for path in paths.iter().filter_map(|path| path.canonicalize().ok()) {
+        while !path.starts_with(&base) && base.pop() {}
+    }
+    base
+}
+
+impl Reporter<'_> {
+    fn file(
+        &mut self,
+        path: &Path,
+        checked: Result<Checked, String>,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let Checked { document, bad_line, findings } = match checked {
+            Ok(checked) => checked,
+            Err(reason) => {
+                self.count.failed += 1;
+                output.warn(&reason);
+                let uri = self.uri(path);
+                if let Some(log) = &mut self.log {
+                    log.add_failure(uri.as_deref(), &reason);
+                }
+                return Ok(());
             }
         };
-        count.files += 1;
-        for function in document.functions() {
-            let analyzed = analyzer.analyze(
-                &document.text,
-                &document.lines,
-                &function,
-                &settings.options,
-                &Cancellation::new(),
-                &mut |_, _| {},
-            );
-            count.functions += 1;
-            let finding = match analyzed {
-                Ok(finding) => finding,
-                Err(error) => {
-                    count.failed += 1;
+        if let Some(line) = bad_line {
+            output.warn(&document.bad_bytes(line));
+        }
+        self.count.files += 1;
+        let mut found = Vec::new();
+        for finding in findings {
+            self.count.functions += 1;
+            match finding {
+                Ok(finding) => found.push(finding),
+                Err((function, error)) => {
+                    self.count.failed += 1;
                     let name = crate::escape::terminal(&function.name);
-                    output.warn(&format!("{}: {name}: {error}", document.shown()));
-                    continue;
-                }
-            };
-            count.flagged += usize::from(finding.flagged);
-            if finding.flagged || command.all {
-                output.progress("");
-                match command.format {
-                    CheckFormat::Text => output.line(&row(&document, &finding, settings.top_lines))?,
-                    CheckFormat::Json => output.json(&FindingJson::new(
-                        &document.name,
-                        &document.text,
-                        &document.lines,
-                        &finding,
-                        analyzer.info(),
-                    ))?,
+                    let message = format!("{}: {name}: {error}", document.shown());
+                    output.warn(&message);
+                    let uri = self.uri(path);
+                    if let Some(log) = &mut self.log {
+                        log.add_failure(uri.as_deref(), &format!("{}: {error}", function.name));
+                    }
                 }
             }
         }
+        self.report(&document, &found, output)
     }
-    output.progress("");
-    finish(&count, command, output)
+
+    fn report(&mut self, document: &Document, found: &[Finding], output: &mut Output) -> Result<(), Failure> {
+        let uri = self.uri(Path::new(&document.name)).unwrap_or_default();
+        let model = &self.model;
+        let ignores = self.ignored.of(document, output);
+        let mut shown = Vec::new();
+        for finding in found {
+            let decision = ignored::decision(ignores, document, finding, model);
+            self.count.flagged += usize::from(finding.flagged && decision.is_none());
+            self.count.ignored += usize::from(decision.is_some());
+            // A log holds what is passed over as such; people have seen enough of it.
+            let is_shown = match self.command.format {
+                CheckFormat::Sarif => finding.flagged,
+                _ => finding.flagged && decision.is_none(),
+            };
+            if is_shown || self.command.all {
+                shown.push(Reported { finding, ignored: decision });
+            }
+        }
+        match self.command.format {
+            CheckFormat::Text => {
+                for Reported { finding, ignored } in shown {
+                    output.line(&row(document, finding, ignored, self.settings.top_lines))?;
+                }
+            }
+            CheckFormat::Json => {
+                for Reported { finding, ignored } in shown {
+                    let (name, text, lines) = (&document.name, &document.text, &document.lines);
+                    output.json(&CheckedJson {
+                        finding: FindingJson::new(name, text, lines, finding, model),
+                        ignored: ignored.map(|ignore| ignore.reason.as_str()),
+                    })?;
+                }
+            }
+            CheckFormat::Sarif => {
+                let version = Version { text: &document.text, lines: &document.lines };
+                if let Some(log) = &mut self.log {
+                    log.add(&FileReport { uri: &uri, version, findings: &shown })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn uri(&self, path: &Path) -> Option<String> {
+        let path = path.canonicalize().ok()?;
+        let names: Option<Vec<&str>> =
+            path.strip_prefix(&self.base).ok()?.components().map(|name| name.as_os_str().to_str()).collect();
+        uri::from_path(&names?.join("/"))
+    }
+
+    /// The summary is no result of the JSON format, whose every line is a finding.
+    fn finish(self, output: &mut Output) -> Result<u8, Failure> {
+        let Count { files, functions, flagged, ignored, failed } = self.count;
+        if let Some(log) = self.log {
+            let log = log.finish()?;
+            output.text(&String::from_utf8_lossy(&log))?;
+        }
+        if self.command.format == CheckFormat::Text {
+            let plural = if files == 1 { "file" } else { "files" };
+            let ignored = if ignored > 0 { format!(", {ignored} ignored") } else { String::new() };
+            output
+                .line(&format!("{flagged} of {functions} functions flagged in {files} {plural}{ignored}"))?;
+        }
+        if failed > 0 {
+            return Err(Failure::new(format!(
+                "{failed} files or functions could not be analysed; see the warnings above"
+            )));
+        }
+        let fail = self.command.fail_on == Some(FailOn::Flagged) && flagged > 0;
+        Ok(u8::from(fail))
+    }
 }
 
-fn row(document: &Document, finding: &Finding, top_lines: usize) -> String {
+fn row(document: &Document, finding: &Finding, ignored: Option<&Ignore>, top_lines: usize) -> String {
     let lines: Vec<String> =
         finding.top_lines(top_lines).iter().map(|line| (line.line + 1).to_string()).collect();
-    let verdict = render::verdict(document, finding);
-    let parse_errors = if finding.function.parse_errors { "; the parser had to recover inside" } else { "" };
-    if lines.is_empty() {
-        return format!("{verdict}{parse_errors}");
+    let mut row = render::verdict(document, finding);
+    if !lines.is_empty() {
+        row.push_str(&format!("; most relevant lines {} ({})", lines.join(", "), finding.method));
     }
-    format!("{verdict}; most relevant lines {} ({}){parse_errors}", lines.join(", "), finding.method)
-}
-
-/// The summary is no result of the JSON format, whose every line is a finding.
-fn finish(count: &Count, command: &Check, output: &mut Output) -> Result<u8, Failure> {
-    let Count { files, functions, flagged, failed } = count;
-    if command.format == CheckFormat::Text {
-        let plural = if *files == 1 { "file" } else { "files" };
-        output.line(&format!("{flagged} of {functions} functions flagged in {files} {plural}"))?;
+    if finding.function.parse_errors {
+        row.push_str("; the parser had to recover inside");
     }
-    if *failed > 0 {
-        return Err(Failure::new(format!(
-            "{failed} files or functions could not be analysed; see the warnings above"
-        )));
+    if let Some(ignore) = ignored {
+        row.push_str(&format!("; ignored: {}", crate::escape::terminal(&ignore.reason)));
     }
-    let fail = command.fail_on == Some(FailOn::Flagged) && *flagged > 0;
-    Ok(u8::from(fail))
+    row
 }

@@ -1,11 +1,7 @@
 //! Which colours the terminal shows, and the heat scale: one hue, luminance ordered, in [`STEPS`] steps.
 
 use super::arguments::Color;
-
-/// Steps of the heat scale; step 0 is unshaded.
-pub(super) const STEPS: usize = 8;
-
-type Rgb = (u8, u8, u8);
+use crate::lines::heat::{self, Rgb, STEPS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
@@ -78,15 +74,7 @@ impl Palette {
     }
 
     fn step_colours(self, step: usize) -> (Rgb, Rgb) {
-        let (foreground, faint, strong) = match self.light {
-            false => ((255, 255, 255), (48, 28, 10), (184, 78, 0)),
-            true => ((0, 0, 0), (255, 243, 228), (240, 130, 20)),
-        };
-        let mix = |a: u8, b: u8| {
-            let t = (step.min(STEPS) - 1) as f64 / (STEPS - 1) as f64;
-            (f64::from(a) + (f64::from(b) - f64::from(a)) * t).round() as u8
-        };
-        (foreground, (mix(faint.0, strong.0), mix(faint.1, strong.1), mix(faint.2, strong.2)))
+        heat::colours(self.light, step)
     }
 
     /// xterm's cube has no eight steps of one hue, so its grey ramp serves.
@@ -109,11 +97,6 @@ fn forced_depth(environment: &impl Fn(&str) -> Option<String>) -> Depth {
         Some("truecolor" | "24bit") => Depth::True,
         _ => Depth::Indexed,
     }
-}
-
-/// The step of a score in 0..=1; only a score of 0 is unshaded.
-pub(super) fn step(score: f64) -> usize {
-    (score * STEPS as f64).ceil().clamp(0.0, STEPS as f64) as usize
 }
 
 #[cfg(test)]
@@ -156,12 +139,6 @@ mod tests {
                 last = Some(b);
             }
         }
-    }
-
-    #[test]
-    fn only_zero_is_unshaded() {
-        assert_eq!([0.0, 1e-9, 0.125, 0.126, 0.5, 1.0].map(step), [0, 1, 1, 2, 4, 8]);
-        assert_eq!(step(f64::NAN), 0);
     }
 
     #[test]

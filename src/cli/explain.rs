@@ -11,6 +11,7 @@ use crate::analysis::{Analyzer, Finding, Options, comparison};
 use crate::detector::Cancellation;
 use crate::escape;
 use crate::explain::Method;
+use crate::report::{self, FileReport, Reported};
 use crate::syntax::Function;
 use std::path::Path;
 
@@ -30,8 +31,12 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
     if is_pair && all_methods {
         return Err(Failure::new("--method all and a comparison of versions were given: choose one method"));
     }
+    if is_pair && command.format == ExplainFormat::Html {
+        return Err(Failure::new("an HTML page shows one version: use --format ansi or json to compare two"));
+    }
     let mut analyzer = set_up::analyzer(&config)?;
-    let mut session = Session { analyzer: &mut analyzer, document: &document, truth: &truth, options };
+    let mut session =
+        Session { analyzer: &mut analyzer, document: &document, truth: &truth, options, page: Vec::new() };
     let mut shown = 0;
     let mut failures = Vec::new();
     for function in &functions {
@@ -53,6 +58,9 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
     }
     for failure in &failures {
         output.warn(failure);
+    }
+    if command.format == ExplainFormat::Html && shown > 0 {
+        session.print_page(output)?;
     }
     if shown == 0 {
         return Err(Failure::new("nothing could be explained; see the warnings above"));
@@ -89,6 +97,8 @@ struct Session<'a> {
     document: &'a Document,
     truth: &'a Truth,
     options: Options,
+    /// What goes into the HTML page.
+    page: Vec<Finding>,
 }
 
 impl Session<'_> {
@@ -111,6 +121,10 @@ impl Session<'_> {
             )),
             ExplainFormat::Ansi => {
                 print(output, apart, &render::finding(document, &finding, model, output.palette()))
+            }
+            ExplainFormat::Html => {
+                self.page.push(finding);
+                Ok(())
             }
         }
     }
@@ -144,9 +158,13 @@ impl Session<'_> {
                     ComparisonJson::new(&document.name, &document.text, &document.lines, &found, model);
                 output.json(&json.ok_or_else(|| self.no_method(function, &found.failed))?)
             }
-            ExplainFormat::Ansi if found.rows.is_empty() => Err(self.no_method(function, &found.failed)),
+            _ if found.rows.is_empty() => Err(self.no_method(function, &found.failed)),
             ExplainFormat::Ansi => {
                 print(output, apart, &render::comparison(document, &found, output.palette()))
+            }
+            ExplainFormat::Html => {
+                self.page.extend(found.rows.into_iter().map(|row| row.finding));
+                Ok(())
             }
         }
     }
@@ -196,7 +214,7 @@ impl Session<'_> {
             ExplainFormat::Json => {
                 output.json(&PairJson::new(&view, before_side, after_side, self.analyzer.info()))
             }
-            ExplainFormat::Ansi => {
+            _ => {
                 let named = |side: &Side<'_>| match side.source {
                     "file" => side.file.to_string(),
                     source => source.to_string(),
@@ -206,6 +224,15 @@ impl Session<'_> {
                 print(output, apart, &lines.join("\n"))
             }
         }
+    }
+
+    fn print_page(&self, output: &mut Output) -> Result<(), Failure> {
+        let findings: Vec<Reported<'_>> =
+            self.page.iter().map(|finding| Reported { finding, ignored: None }).collect();
+        let name = &self.document.name;
+        let version = Version { text: &self.document.text, lines: &self.document.lines };
+        let file = FileReport { uri: name, version, findings: &findings };
+        output.text(&report::html::page(&format!("linelens: {name}"), self.analyzer.info(), &[file]))
     }
 
     /// The finding beside its ground truth.

@@ -1,17 +1,15 @@
 //! A finding as text for a terminal: the source with its lines shaded.
 
-use super::colour::{self, Palette};
+use super::colour::Palette;
 use super::source::Document;
 use crate::analysis::comparison::Comparison;
 use crate::analysis::{Finding, comparison};
 use crate::detector::DetectorInfo;
 use crate::escape;
-use crate::lines::LineScore;
+use crate::lines::{LineScore, heat};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
-/// Bars for the steps of the heat scale, so that relevance can be read without colour.
-const BARS: [&str; colour::STEPS + 1] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 const TAB: &str = "    ";
 /// Shading reaches to the longest line of the function, but not further than this many columns.
 const SHADED_COLUMNS: usize = 100;
@@ -169,12 +167,12 @@ fn source(document: &Document, finding: &Finding, palette: Palette) -> String {
         };
         let row = match score_of(finding, line) {
             Some(score) => {
-                let step = colour::step(score.score);
+                let step = heat::step(score.score);
                 let padding = width.saturating_sub(text.width());
                 let shaded = palette.heat(step, &format!("{text}{:padding$}", ""));
                 // Rescaling hides that a line spoke against the verdict.
                 let sign = if score.raw < 0.0 { '-' } else { ' ' };
-                format!("{number} {:>4.2}{sign}{} {mark}│ {shaded}", score.score, BARS[step])
+                format!("{number} {:>4.2}{sign}{} {mark}│ {shaded}", score.score, heat::bar(score.score))
             }
             None if finding.unseen_lines.contains(&line) => {
                 format!("{number}      ? {mark}│ {}", palette.dim(text))

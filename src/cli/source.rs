@@ -2,15 +2,12 @@
 
 use super::output::{Failure, Output};
 use crate::escape;
+use crate::sources::{self, Decoded};
 use crate::syntax::{Function, Language, SyntaxTree};
 use crate::text::{LineIndex, Position, PositionEncoding};
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
-
-/// What a directory is searched for.
-const EXTENSIONS: &[&str] =
-    &["c", "h", "cc", "cpp", "cxx", "c++", "hh", "hpp", "hxx", "h++", "inl", "ipp", "tpp", "cu", "cuh"];
 
 /// A parsed file.
 #[derive(Debug)]
@@ -69,26 +66,36 @@ impl Document {
         language_id: Option<&str>,
         output: &mut Output,
     ) -> Result<Document, Failure> {
-        let shown = escape::terminal(&name);
-        if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-            return Err(Failure::new(format!("{shown} is UTF-16, expected UTF-8: convert it first")));
+        let (document, bad_line) =
+            Document::parse(name, bytes, extension, language_id).map_err(Failure::Message)?;
+        if let Some(line) = bad_line {
+            output.warn(&document.bad_bytes(line));
         }
-        let text = String::from_utf8(bytes).unwrap_or_else(|error| {
-            let line =
-                error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count()
-                    + 1;
-            output.warn(&format!(
-                "{shown}, line {line}: not UTF-8; the model sees U+FFFD in place of such bytes"
-            ));
-            String::from_utf8_lossy(error.as_bytes()).into_owned()
-        });
-        // A byte order mark is no part of the code.
-        let text = match text.strip_prefix('\u{feff}') {
-            Some(rest) => rest.to_string(),
-            None => text,
-        };
+        Ok(document)
+    }
+
+    /// Reads a file as [`Document::read`] does, without telling the user: the line of the first bytes that are no UTF-8.
+    pub(super) fn load(path: &Path) -> Result<(Document, Option<usize>), String> {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path)
+            .map_err(|error| format!("{} cannot be read: {error}", escape::terminal(&name)))?;
+        Document::parse(name, bytes, path.extension().and_then(|extension| extension.to_str()), None)
+    }
+
+    fn parse(
+        name: String,
+        bytes: Vec<u8>,
+        extension: Option<&str>,
+        language_id: Option<&str>,
+    ) -> Result<(Document, Option<usize>), String> {
+        let Decoded { text, bad_line } =
+            sources::decode(bytes).map_err(|reason| format!("{} {reason}", escape::terminal(&name)))?;
         let tree = SyntaxTree::parse(&text, Language::detect(extension, language_id, &text));
-        Ok(Document { name, lines: LineIndex::new(&text), text, tree })
+        Ok((Document { name, lines: LineIndex::new(&text), text, tree }, bad_line))
+    }
+
+    pub(super) fn bad_bytes(&self, line: usize) -> String {
+        format!("{}, line {line}: not UTF-8; the model sees U+FFFD in place of such bytes", self.shown())
     }
 
     pub(super) fn functions(&self) -> Vec<Function> {
@@ -225,27 +232,15 @@ pub(super) fn files(paths: &[PathBuf], output: &mut Output) -> Result<Vec<PathBu
             found.push(path.clone());
             continue;
         }
-        let walk = ignore::WalkBuilder::new(path).sort_by_file_path(Ord::cmp).require_git(false).build();
-        for entry in walk {
-            match entry {
-                Ok(entry)
-                    if entry.file_type().is_some_and(|kind| kind.is_file()) && is_source(entry.path()) =>
-                {
-                    found.push(entry.into_path());
-                }
-                Ok(_) => {}
-                Err(error) => output.warn(&escape::terminal(&error.to_string())),
-            }
+        let below = sources::below(path);
+        found.extend(below.paths);
+        for problem in below.problems {
+            output.warn(&escape::terminal(&problem));
         }
     }
     let mut seen = HashSet::new();
     found.retain(|path| seen.insert(path.clone()));
     Ok(found)
-}
-
-fn is_source(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
-    extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str()))
 }
 
 #[cfg(test)]
@@ -275,15 +270,5 @@ mod tests {
         let relative = |path, folder| relative_to(Path::new(path), Path::new(folder)).display().to_string();
         assert_eq!(relative("/a/b/c.c", "/a/b"), "c.c");
         assert_eq!(relative("/a/x/c.c", "/a/b/d"), "../../x/c.c");
-    }
-
-    #[test]
-    fn sources_by_extension() {
-        for name in ["a.c", "b.H", "d/e.cpp", "x.C"] {
-            assert!(is_source(Path::new(name)), "{name}");
-        }
-        for name in ["a.rs", "c", ".c", "a.c.orig"] {
-            assert!(!is_source(Path::new(name)), "{name}");
-        }
     }
 }

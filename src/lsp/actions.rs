@@ -2,11 +2,13 @@
 
 use crate::analysis::agreement::{Annotator, GroundTruth, label_name};
 use crate::annotations::Label;
+use crate::escape;
 use crate::explain::{Layer, Method};
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::ext::{
-    AddNoteParams, COMMAND_ADD_NOTE, COMMAND_COMPARE_METHODS, COMMAND_COMPARE_PAIR, COMMAND_SET_LABEL,
-    COMMAND_SET_METHOD, COMMAND_TOGGLE_LINE, PlaceParams, SetLabelParams,
+    AddNoteParams, COMMAND_ADD_NOTE, COMMAND_COMPARE_METHODS, COMMAND_COMPARE_MODELS, COMMAND_COMPARE_PAIR,
+    COMMAND_IGNORE, COMMAND_SET_LABEL, COMMAND_SET_METHOD, COMMAND_TOGGLE_LINE, CompareModelsParams,
+    IgnoreParams, PlaceParams, SetLabelParams,
 };
 use crate::text::ByteSpan;
 use serde_json::Value;
@@ -18,6 +20,8 @@ use tower_lsp::ls_types::{
 pub(crate) const KIND: &str = "linelens";
 /// A selection that is longer is no note.
 const LONGEST_NOTE: usize = 2000;
+/// More are reached by the command alone.
+const MOST_MODELS: usize = 5;
 
 /// What the actions are offered for.
 pub(crate) struct Subject<'a> {
@@ -34,6 +38,10 @@ pub(crate) struct Subject<'a> {
     /// The methods of the model, and the one in use.
     pub(crate) methods: &'a [Method],
     pub(crate) method: Method,
+    /// The models other than the one in use.
+    pub(crate) models: &'a [String],
+    /// Whether the function is passed over; `None` unless it is flagged.
+    pub(crate) is_ignored: Option<bool>,
     /// Whether the client asks the user for a note's text.
     pub(crate) asks_for_notes: bool,
     pub(crate) literals: bool,
@@ -44,10 +52,22 @@ pub(crate) fn actions(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
     if subject.can_label {
         actions.extend(labelling(subject));
     }
+    if subject.can_label {
+        actions.extend(ignoring(subject));
+    }
     let place = argument(&place(subject));
     actions.push(action(subject, "compare methods".to_string(), COMMAND_COMPARE_METHODS, place.clone()));
     let title = "compare with the other half of its pair, or with HEAD".to_string();
     actions.push(action(subject, title, COMMAND_COMPARE_PAIR, place));
+    for model in subject.models.iter().take(MOST_MODELS) {
+        let title = format!("compare with the model {}", escape::terminal(model));
+        let params = CompareModelsParams {
+            text_document: document(subject),
+            position: subject.position,
+            model: Some(model.clone()),
+        };
+        actions.push(action(subject, title, COMMAND_COMPARE_MODELS, argument(&params)));
+    }
     let others = subject.methods.iter().filter(|method| **method != subject.method && is_common(**method));
     actions.extend(others.map(|method| {
         let title = format!("explain with {method}");
@@ -95,6 +115,32 @@ fn labelling(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
         actions.push(action(subject, "add a note…".to_string(), COMMAND_ADD_NOTE, note(subject, None)));
     }
     actions
+}
+
+/// Reasons that need no words of one's own.
+const REASONS: [&str; 2] = ["false positive", "accepted risk"];
+
+fn ignoring(subject: &Subject<'_>) -> Vec<CodeActionOrCommand> {
+    let ignore = |title: String, reason: Option<&str>| {
+        let params = IgnoreParams {
+            text_document: document(subject),
+            position: subject.position,
+            reason: reason.map(str::to_string),
+        };
+        action(subject, title, COMMAND_IGNORE, argument(&params))
+    };
+    match subject.is_ignored {
+        None => Vec::new(),
+        Some(true) => vec![ignore("no longer ignore this function".to_string(), Some(""))],
+        Some(false) => {
+            let of = |reason: &&str| ignore(format!("ignore this function: {reason}"), Some(reason));
+            let mut actions: Vec<_> = REASONS.iter().map(of).collect();
+            if subject.asks_for_notes {
+                actions.push(ignore("ignore this function…".to_string(), None));
+            }
+            actions
+        }
+    }
 }
 
 fn note(subject: &Subject<'_>, text: Option<&str>) -> Value {

@@ -2,12 +2,14 @@
 
 use crate::analysis::agreement::GroundTruth;
 use crate::analysis::{Finding, Options};
+use crate::lsp::hints::Hint;
 use crate::lsp::proto::from_proto;
 use crate::syntax::{Edit, Function, Language, NoFunction, SyntaxTree};
 use crate::text::{ByteSpan, LineIndex, PositionEncoding};
 use dashmap::{DashMap, Entry};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tower_lsp::ls_types::{Diagnostic, TextDocumentContentChangeEvent, TextDocumentItem, Uri};
@@ -208,7 +210,15 @@ pub(crate) fn moved(finding: &Finding, function: &Function, lines: &LineIndex) -
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Found(Arc<Finding>),
+    /// The verdict alone.
+    Glanced(Arc<Finding>),
     Failed(Arc<str>),
+}
+
+impl Outcome {
+    pub(crate) fn is_glance(&self) -> bool {
+        matches!(self, Outcome::Glanced(_))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -226,6 +236,8 @@ pub(crate) struct Document {
     pub(crate) cursor: Option<usize>,
     /// Where the user pointed last; for plain clients that is all there is to know about the cursor.
     pub(crate) hovered: Option<usize>,
+    /// The lines that the client shows, where it said so.
+    pub(crate) visible: Option<RangeInclusive<usize>>,
     /// Cursor or pointer moved after the last edit, so that their functions need not wait for the typing to pause.
     pub(crate) cursor_moved: bool,
     pub(crate) known: HashMap<TextKey, Known>,
@@ -249,6 +261,8 @@ pub(crate) struct Published {
     pub(crate) relevance_version: i32,
     /// What the lenses that the client was last asked to renew said.
     pub(crate) lenses: Vec<String>,
+    /// The hints that the client was last asked to renew.
+    pub(crate) hints: Vec<Hint>,
 }
 
 impl Published {
@@ -276,6 +290,7 @@ impl Document {
             changed_at: Instant::now(),
             cursor: None,
             hovered: None,
+            visible: None,
             cursor_moved: false,
             known: HashMap::new(),
             found: HashMap::new(),

@@ -1,6 +1,7 @@
 //! What a hover says, as text.
 
 use crate::analysis::{Finding, comparison};
+use crate::annotations::ignores::Ignore;
 use crate::escape;
 use crate::explain::Method;
 use crate::lines::LineScore;
@@ -43,6 +44,7 @@ impl Style {
 pub(crate) fn function(
     finding: &Finding,
     others: &[Finding],
+    ignored: Option<&Ignore>,
     model: &Model,
     top: usize,
     style: Style,
@@ -72,6 +74,10 @@ pub(crate) fn function(
     }
     let methods: Vec<String> = model.methods.iter().map(Method::to_string).collect();
     lines.push(format!("methods: {}", methods.join(", ")));
+    lines.extend(ignored.map(|ignore| {
+        let by = ignore.annotator.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
+        style.text(&format!("ignored{by}: {}", ignore.reason))
+    }));
     lines.extend(ground_truth(finding).iter().map(|line| style.text(line)));
     let mut text = style.paragraphs(lines);
     if finding.agreement.is_some() || !others.is_empty() {

@@ -14,6 +14,7 @@ pub(crate) struct SettingsStore {
     folders: Vec<Folder>,
     /// Chosen by command, for this session.
     method: Option<Method>,
+    model: Option<PathBuf>,
     reported: HashSet<String>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct WorkspaceFile {
 
 impl SettingsStore {
     pub(crate) fn new(base: Config) -> SettingsStore {
-        SettingsStore { base, folders: Vec::new(), method: None, reported: HashSet::new() }
+        SettingsStore { base, folders: Vec::new(), method: None, model: None, reported: HashSet::new() }
     }
 
     pub(crate) fn add_folder(&mut self, root: PathBuf) {
@@ -105,8 +106,27 @@ impl SettingsStore {
         problems.into_iter().filter(|problem| self.reported.insert(problem.to_string())).collect()
     }
 
+    /// With the model that was chosen by command.
     pub(crate) fn machine(&self) -> Machine {
+        let mut machine = self.configured_machine();
+        if self.model.is_some() {
+            machine.model = self.model.clone();
+        }
+        machine
+    }
+
+    pub(crate) fn configured_machine(&self) -> Machine {
         self.base.machine()
+    }
+
+    /// The directory of the model that was chosen by command.
+    pub(crate) fn model(&self) -> Option<&Path> {
+        self.model.as_deref()
+    }
+
+    /// Only directories that [`Machine::models`] names may be given.
+    pub(crate) fn set_model(&mut self, directory: Option<PathBuf>) {
+        self.model = directory;
     }
 
     pub(crate) fn set_method(&mut self, method: Method) {

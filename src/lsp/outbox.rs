@@ -1,8 +1,10 @@
 //! Messages to the client, in order. Anybody may post, from any thread and without waiting; one task sends.
 
 use crate::lsp::documents::{Documents, Snapshot};
+use crate::lsp::proto::capabilities::{model_watcher, no_model_watcher};
 use crate::lsp::proto::ext::{Relevance, RelevanceParams, Status, StatusParams};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,6 +54,8 @@ enum Message {
     Log(MessageType, String),
     RefreshDiagnostics,
     RefreshLenses,
+    RefreshHints,
+    WatchModel(PathBuf),
 }
 
 impl Message {
@@ -63,7 +67,9 @@ impl Message {
                 params.text_document.uri == old.text_document.uri
             }
             (Message::RefreshDiagnostics, Message::RefreshDiagnostics)
-            | (Message::RefreshLenses, Message::RefreshLenses) => true,
+            | (Message::RefreshLenses, Message::RefreshLenses)
+            | (Message::RefreshHints, Message::RefreshHints)
+            | (Message::WatchModel(_), Message::WatchModel(_)) => true,
             _ => false,
         }
     }
@@ -138,6 +144,15 @@ impl Outbox {
         self.post(Message::RefreshLenses);
     }
 
+    /// Has the client watch a model directory, in the place of the one before.
+    pub(crate) fn watch_model(&self, directory: PathBuf) {
+        self.post(Message::WatchModel(directory));
+    }
+
+    pub(crate) fn refresh_hints(&self) {
+        self.post(Message::RefreshHints);
+    }
+
     fn post(&self, message: Message) {
         self.queue.post(message);
     }
@@ -157,6 +172,8 @@ pub(crate) fn shown(text: &str) -> String {
 async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
     let refreshing = Arc::new(AtomicBool::new(false));
     let renewing = Arc::new(AtomicBool::new(false));
+    let hinting = Arc::new(AtomicBool::new(false));
+    let mut watched: Option<PathBuf> = None;
     loop {
         let closed = queue.closed.load(Ordering::SeqCst);
         let Some(message) = queue.take() else {
@@ -198,7 +215,30 @@ async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
                     tokio::spawn(refresh("workspace/codeLens/refresh", ask, Arc::clone(&renewing)));
                 }
             }
+            Message::WatchModel(directory) => {
+                if watched.as_ref() != Some(&directory) {
+                    let before = watched.replace(directory.clone());
+                    tokio::spawn(watch(client.clone(), directory, before.is_some()));
+                }
+            }
+            Message::RefreshHints => {
+                if !hinting.swap(true, Ordering::SeqCst) {
+                    let client = client.clone();
+                    let ask = async move { client.inlay_hint_refresh().await };
+                    tokio::spawn(refresh("workspace/inlayHint/refresh", ask, Arc::clone(&hinting)));
+                }
+            }
         }
+    }
+}
+
+async fn watch(client: Client, directory: PathBuf, is_another: bool) {
+    if is_another && let Err(error) = client.unregister_capability(vec![no_model_watcher()]).await {
+        tracing::warn!("client/unregisterCapability: {error}");
+    }
+    let Some(watcher) = model_watcher(&directory) else { return };
+    if let Err(error) = client.register_capability(vec![watcher]).await {
+        tracing::warn!("client/registerCapability: {error}");
     }
 }
 

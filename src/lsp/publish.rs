@@ -1,8 +1,11 @@
 //! From what is known about a document to what its client is told.
 
 use crate::analysis::{Finding, Options};
+use crate::annotations::ignores::Ignore;
 use crate::config::Settings;
+use crate::lines::LineScore;
 use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, Snapshot, TextKey, moved};
+use crate::lsp::hints::{self, Hint};
 use crate::lsp::lens;
 use crate::lsp::proto::capabilities::ClientFacts;
 use crate::lsp::proto::ext::RelevanceParams;
@@ -16,8 +19,18 @@ pub(crate) struct View {
     snapshot: Arc<Snapshot>,
     settings: Settings,
     /// At home in the snapshot, in the order of the functions.
-    findings: Vec<(TextKey, Finding)>,
+    findings: Vec<Seen>,
     cursor: Option<TextKey>,
+}
+
+/// A finding and the text that it is about.
+struct Seen {
+    key: TextKey,
+    finding: Finding,
+    /// Otherwise the finding is a verdict alone.
+    has_relevance: bool,
+    /// Why it is passed over.
+    ignored: Option<Ignore>,
 }
 
 /// Looks at a document; may parse a large text.
@@ -30,20 +43,35 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
             .iter()
             .map(|located| document.outcome(located.key, &settings.options).cloned())
             .collect();
-        (known, document.cursor)
+        // All that is known about the cursor of a client without our plugin is where it points.
+        let cursor = match shared.facts().relevance {
+            true => document.cursor,
+            false => document.hovered.or(document.cursor),
+        };
+        (known, cursor)
     })?;
     let cursor = cursor.and_then(|cursor| Some(snapshot.function_at(cursor).ok()?.key));
-    let findings = functions
+    let mut findings: Vec<Seen> = functions
         .iter()
         .zip(known)
         .filter_map(|(LocatedFunction { function, key }, outcome)| match outcome {
             Some(Outcome::Found(finding)) => {
                 let finding = moved(&finding, function, &snapshot.lines);
-                Some((*key, finding.with_truth(shared.truth_of(&snapshot, function))))
+                let finding = finding.with_truth(shared.truth_of(&snapshot, function));
+                Some(Seen { key: *key, finding, has_relevance: true, ignored: None })
+            }
+            Some(Outcome::Glanced(finding)) => {
+                let finding = moved(&finding, function, &snapshot.lines);
+                Some(Seen { key: *key, finding, has_relevance: false, ignored: None })
             }
             _ => None,
         })
         .collect();
+    if let EngineState::Ready(model) = shared.engine() {
+        for seen in &mut findings {
+            seen.ignored = shared.ignored(&snapshot, &seen.finding, &model.info);
+        }
+    }
     Some(View { snapshot, settings, findings, cursor })
 }
 
@@ -52,31 +80,55 @@ impl View {
         &self.snapshot
     }
 
-    pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().map(|(_, finding)| finding)
+    /// Each finding, and why it is passed over, where it is.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = (&Finding, Option<&Ignore>)> {
+        self.findings.iter().map(|seen| (&seen.finding, seen.ignored.as_ref()))
     }
 
     /// What the lenses say.
     fn lens_titles(&self) -> Vec<String> {
-        self.findings().map(|finding| format!("{} {}", finding.start_line, lens::title(finding))).collect()
+        self.findings()
+            .map(|(finding, ignored)| format!("{} {}", finding.start_line, lens::title(finding, ignored)))
+            .collect()
     }
 
     pub(crate) fn diagnostics(&self, facts: &ClientFacts) -> Vec<Diagnostic> {
         self.findings
             .iter()
-            .flat_map(|(_, finding)| to_proto::diagnostics(finding, &self.snapshot, &self.settings, facts))
+            .filter(|seen| seen.ignored.is_none())
+            .flat_map(|seen| to_proto::diagnostics(&seen.finding, &self.snapshot, &self.settings, facts))
             .collect()
+    }
+
+    /// What stands behind the lines of the functions whose relevance is shown.
+    pub(crate) fn hints(&self) -> Vec<Hint> {
+        if !self.settings.inlay_hints {
+            return Vec::new();
+        }
+        let top = self.settings.top_lines;
+        self.relevant().flat_map(|seen| hints::of_finding(&seen.finding, top)).collect()
+    }
+
+    /// The most relevant lines of these functions.
+    pub(crate) fn relevant_lines(&self) -> impl Iterator<Item = (&Finding, &LineScore)> {
+        let top = self.settings.top_lines.max(1);
+        self.relevant().flat_map(move |Seen { finding, .. }| {
+            let best = finding.lines.iter().filter(move |line| line.rank <= top);
+            best.map(move |line| (finding, line))
+        })
     }
 
     /// Only flagged functions and the one under the cursor: rescaling makes some line of every harmless function
     /// the most relevant one.
-    fn relevant(&self) -> impl Iterator<Item = &(TextKey, Finding)> {
-        self.findings.iter().filter(|(key, finding)| finding.flagged || Some(*key) == self.cursor)
+    fn relevant(&self) -> impl Iterator<Item = &Seen> {
+        let with_relevance = self.findings.iter().filter(|seen| seen.has_relevance);
+        with_relevance
+            .filter(|seen| seen.finding.flagged && seen.ignored.is_none() || Some(seen.key) == self.cursor)
     }
 
     fn relevance_marks(&self, options: Options) -> Vec<RelevanceMark> {
         self.relevant()
-            .map(|(key, finding)| RelevanceMark {
+            .map(|Seen { key, finding, .. }| RelevanceMark {
                 key: *key,
                 options,
                 start: finding.function.span.start,
@@ -92,8 +144,8 @@ impl View {
             functions: model
                 .into_iter()
                 .flat_map(|model| self.relevant().map(move |finding| (model, finding)))
-                .map(|(model, (_, finding))| {
-                    to_proto::finding_message(finding, to_proto::version(&self.snapshot), &model.info)
+                .map(|(model, seen)| {
+                    to_proto::finding_message(&seen.finding, to_proto::version(&self.snapshot), &model.info)
                 })
                 .collect(),
         }
@@ -109,6 +161,7 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
     let diagnostics = view.diagnostics(facts);
     let marks = view.relevance_marks(view.settings.options);
     let lenses = if facts.refresh_lenses { view.lens_titles() } else { Vec::new() };
+    let hints = if facts.refresh_hints { view.hints() } else { Vec::new() };
     let version = view.snapshot.version;
     let model = match shared.engine() {
         EngineState::Ready(model) => Some(model),
@@ -138,6 +191,10 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
         if facts.refresh_lenses && lenses != published.lenses {
             published.lenses = lenses;
             shared.outbox.refresh_lenses();
+        }
+        if facts.refresh_hints && hints != published.hints {
+            published.hints = hints;
+            shared.outbox.refresh_hints();
         }
         published.version = version;
         published.diagnostics = diagnostics;

@@ -1,13 +1,16 @@
 //! What the worker is asked to do, and what it is doing.
 
-use crate::analysis::Options;
 use crate::analysis::agreement::GroundTruth;
+use crate::analysis::{Finding, Options};
+use crate::annotations::ignores::Ignore;
 use crate::detector::Cancellation;
 use crate::lsp::documents::{Snapshot, TextKey, changes_span, map_span};
-use crate::lsp::proto::ext::{ComparisonMessage, DocumentFinding, PairMessage, StatusParams};
+use crate::lsp::proto::ext::{ComparisonMessage, DocumentFinding, ModelsMessage, PairMessage, StatusParams};
+use crate::lsp::shared::NamedModel;
 use crate::syntax::{Edit, Function};
 use crate::text::{ByteSpan, LineIndex};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{oneshot, watch};
@@ -48,6 +51,8 @@ pub(crate) enum Ask {
     Methods,
     /// Beside another version of it.
     Pair(Box<Counterpart>),
+    /// By another model, too.
+    Models(NamedModel),
 }
 
 /// Another version of a function.
@@ -68,6 +73,7 @@ pub(crate) enum Answer {
     Finding(Box<DocumentFinding>),
     Methods(Box<ComparisonMessage>),
     Pair(Box<PairMessage>),
+    Models(Box<ModelsMessage>),
 }
 
 /// `Ok(None)`: there is no function at the position.
@@ -87,6 +93,73 @@ pub(crate) struct ExplainJob {
     pub(crate) answer: oneshot::Sender<ExplainAnswer>,
 }
 
+/// What a sweep goes through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// An open document.
+    Document(Uri),
+    File(PathBuf),
+}
+
+/// Every function of documents and files.
+#[derive(Debug)]
+pub(crate) struct SweepJob {
+    pub(crate) title: String,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) token: Option<ProgressToken>,
+    pub(crate) cancel: Cancellation,
+    pub(crate) answer: oneshot::Sender<Result<Swept, ExplainFailure>>,
+}
+
+/// What a sweep found.
+#[derive(Debug, Default)]
+pub(crate) struct Swept {
+    /// How many files and functions were analysed.
+    pub(crate) read: usize,
+    pub(crate) functions: usize,
+    /// Those with something to say: the texts of a whole workspace are too much to keep.
+    pub(crate) files: Vec<SweptFile>,
+    /// A sentence for each file that could not be read.
+    pub(crate) unreadable: Vec<String>,
+}
+
+/// A file and what was found in it, at home in its snapshot, with relevance.
+#[derive(Debug)]
+pub(crate) struct SweptFile {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) findings: Vec<Finding>,
+    /// Why each finding is passed over, where it is.
+    pub(crate) ignored: Vec<Option<Ignore>>,
+    /// Functions that could not be analysed, and why.
+    pub(crate) failed: Vec<(String, String)>,
+}
+
+impl Swept {
+    pub(crate) fn add(&mut self, mut file: SweptFile) {
+        self.read += 1;
+        self.functions += file.findings.len() + file.failed.len();
+        let both = std::mem::take(&mut file.findings).into_iter().zip(std::mem::take(&mut file.ignored));
+        (file.findings, file.ignored) = both.filter(|(finding, _)| finding.flagged).unzip();
+        if !file.findings.is_empty() || !file.failed.is_empty() {
+            self.files.push(file);
+        }
+    }
+}
+
+impl SweptFile {
+    pub(crate) fn new(snapshot: Arc<Snapshot>) -> SweptFile {
+        SweptFile { snapshot, findings: Vec::new(), ignored: Vec::new(), failed: Vec::new() }
+    }
+}
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Background,
+    Sweep,
+    Explicit,
+}
+
 /// The run in progress.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -94,7 +167,7 @@ pub(crate) struct Running {
     pub(crate) key: TextKey,
     /// Where the function stands in the newest version.
     pub(crate) span: ByteSpan,
-    pub(crate) explicit: bool,
+    pub(crate) kind: Kind,
     pub(crate) cancel: Cancellation,
     /// The function was edited.
     pub(crate) modified: bool,
@@ -107,6 +180,7 @@ pub(crate) struct State {
     pub(crate) start: bool,
     pub(crate) started: Vec<oneshot::Sender<StatusParams>>,
     pub(crate) waiting: Vec<ExplainJob>,
+    pub(crate) sweeps: Vec<SweepJob>,
     pub(crate) running: Option<Running>,
     /// Something changed since the worker last looked.
     pub(crate) changed: bool,
@@ -114,7 +188,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn is_urgent(&self) -> bool {
-        self.stop || self.start || !self.waiting.is_empty()
+        self.stop || self.start || !self.waiting.is_empty() || !self.sweeps.is_empty()
     }
 }
 
@@ -177,9 +251,10 @@ impl Queue {
         let waiting = std::mem::take(&mut state.waiting);
         // Dropped, which tells those who wait.
         let started = std::mem::take(&mut state.started);
+        let sweeps = std::mem::take(&mut state.sweeps);
         self.quiet.send_replace(true);
         drop(state);
-        drop(started);
+        drop((started, sweeps));
         for job in waiting {
             let _ = job.answer.send(Err(ExplainFailure::Cancelled));
         }
@@ -192,7 +267,7 @@ impl Queue {
         }
         state.start = true;
         state.started.extend(started);
-        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit) {
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind != Kind::Explicit) {
             running.cancel.cancel();
         }
         drop(state);
@@ -208,7 +283,7 @@ impl Queue {
             return;
         }
         let key = job.snapshot.function_at_now(job.offset).and_then(Result::ok).map(|function| function.key);
-        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit)
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind != Kind::Explicit)
             && Some(running.key) != key
         {
             running.cancel.cancel();
@@ -223,11 +298,35 @@ impl Queue {
         self.wake.notify_all();
     }
 
+    /// Queues a sweep.
+    pub(crate) fn sweep(&self, job: SweepJob) {
+        let mut state = self.lock();
+        if state.stop {
+            drop(state);
+            let _ = job.answer.send(Err(ExplainFailure::Cancelled));
+            return;
+        }
+        self.note_change(&mut state);
+        state.sweeps.push(job);
+        drop(state);
+        self.wake.notify_all();
+    }
+
+    /// Stops the run in progress, if it is a sweep's.
+    pub(crate) fn cancel_sweep(&self) {
+        let state = self.lock();
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind == Kind::Sweep) {
+            running.cancel.cancel();
+        }
+        drop(state);
+        self.wake();
+    }
+
     /// The cursor is in another function: background work for the rest gives way.
     pub(crate) fn cursor_moved(&self, key: TextKey) {
         let mut state = self.lock();
         self.note_change(&mut state);
-        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit)
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind != Kind::Explicit)
             && running.key != key
         {
             running.cancel.cancel();
@@ -268,7 +367,7 @@ impl Queue {
     /// Stops the run in progress, if it is in the background.
     pub(crate) fn cancel_background(&self) {
         let state = self.lock();
-        if let Some(running) = state.running.as_ref().filter(|running| !running.explicit) {
+        if let Some(running) = state.running.as_ref().filter(|running| running.kind == Kind::Background) {
             running.cancel.cancel();
         }
     }

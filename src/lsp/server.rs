@@ -2,21 +2,29 @@
 //! `await`, since handlers run concurrently.
 
 mod commands;
+mod export;
+mod models;
+mod navigation;
 mod pointing;
 mod settings;
+mod sweeps;
 
 use crate::config::{Problem, Source, WORKSPACE_FILE};
 use crate::detector::Cancellation;
 use crate::lsp::documents::Snapshot;
+use crate::lsp::hints;
 use crate::lsp::lens;
+use crate::lsp::model_files;
 use crate::lsp::parent::ParentWatch;
 use crate::lsp::proto::capabilities::{self, ClientFacts};
 use crate::lsp::proto::from_proto;
 use crate::lsp::publish;
 use crate::lsp::queue::ExplainFailure;
+use crate::lsp::reports;
 use crate::lsp::shared::{EngineState, Shared};
 use crate::lsp::truth;
 use crate::lsp::worker::{self, StartEngine};
+use crate::sources;
 use settings::{ReadFiles, read_workspace_files};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,6 +170,7 @@ impl LanguageServer for Server {
             self.worker.launch(&self.shared);
             let snapshot = Snapshot::new(params.text_document);
             let uri = snapshot.uri.clone();
+            reports::opened(&self.shared, &uri);
             if self.shared.documents.open(snapshot) {
                 self.shared.queue.closed(&uri);
             }
@@ -183,6 +192,7 @@ impl LanguageServer for Server {
     async fn did_save(&self, params: DidSaveTextDocumentParams) {
         tracing::debug!("saved {}", params.text_document.uri.as_str());
         tokio::spawn(read_workspace_files(Arc::clone(&self.shared), ReadFiles::Outdated));
+        tokio::spawn(model_files::check(Arc::clone(&self.shared)));
     }
 
     async fn did_close(&self, params: DidCloseTextDocumentParams) {
@@ -235,6 +245,21 @@ impl LanguageServer for Server {
         lenses.await.map_err(|_| Error::internal_error())
     }
 
+    async fn inlay_hint(&self, params: InlayHintParams) -> Result<Option<Vec<InlayHint>>> {
+        let shared = Arc::clone(&self.shared);
+        let InlayHintParams { text_document, range, .. } = params;
+        // A large text may have to be parsed first.
+        let hints = tokio::task::spawn_blocking(move || hints::hints(&shared, &text_document.uri, range));
+        hints.await.map_err(|_| Error::internal_error())
+    }
+
+    async fn document_highlight(
+        &self,
+        params: DocumentHighlightParams,
+    ) -> Result<Option<Vec<DocumentHighlight>>> {
+        guarded("textDocument/documentHighlight", || Ok(self.start_highlights(params)))
+    }
+
     async fn did_change_configuration(&self, params: DidChangeConfigurationParams) {
         notified("workspace/didChangeConfiguration", || {
             if self.shared.facts().configuration {
@@ -265,6 +290,13 @@ impl LanguageServer for Server {
                 params.changes.iter().filter_map(|change| from_proto::file_path(&change.uri)).collect();
             let is_settings =
                 paths.iter().any(|path| path.file_name().is_some_and(|name| name == WORKSPACE_FILE));
+            if paths.iter().any(|path| sources::is_source(path)) {
+                let shared = Arc::clone(&self.shared);
+                tokio::task::spawn_blocking(move || reports::take_back_stale(&shared));
+            }
+            if model_files::are_of_the_model(&self.shared, &paths) {
+                tokio::spawn(model_files::check(Arc::clone(&self.shared)));
+            }
             if is_settings || truth::are_annotations(&self.shared, &paths) {
                 tokio::spawn(read_workspace_files(Arc::clone(&self.shared), ReadFiles::All));
             }

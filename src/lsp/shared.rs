@@ -4,6 +4,7 @@ use crate::config::{Problem, Settings};
 use crate::detector::DetectorInfo;
 use crate::explain::{Layer, Method};
 use crate::lsp::documents::Documents;
+use crate::lsp::model_files::ModelFiles;
 use crate::lsp::options::SettingsStore;
 use crate::lsp::outbox::Outbox;
 use crate::lsp::progress::ProgressCentre;
@@ -11,8 +12,11 @@ use crate::lsp::proto::capabilities::ClientFacts;
 use crate::lsp::proto::ext::{Health, StatusParams};
 use crate::lsp::proto::from_proto;
 use crate::lsp::queue::Queue;
+use crate::lsp::reports::Reported;
 use crate::lsp::truth::TruthStore;
 use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tower_lsp::Client;
 use tower_lsp::ls_types::{ClientCapabilities, MessageType, Uri};
@@ -29,8 +33,21 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) outbox: Outbox,
     pub(crate) progress: ProgressCentre,
+    models: RwLock<Vec<NamedModel>>,
+    reported: Mutex<Reported>,
+    model_files: Mutex<Option<ModelFiles>>,
+    /// Whether somebody looks at them.
+    pub(crate) checks_model: AtomicBool,
     status: Mutex<Option<StatusParams>>,
     shown: Mutex<HashSet<String>>,
+}
+
+/// A model that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedModel {
+    pub(crate) name: String,
+    /// `None`: the one that the configuration names, or the built-in one.
+    pub(crate) directory: Option<PathBuf>,
 }
 
 /// A loaded model, for display.
@@ -86,6 +103,10 @@ impl Shared {
             reading: Mutex::default(),
             queue: Queue::new(),
             progress: ProgressCentre::new(client),
+            models: RwLock::default(),
+            reported: Mutex::default(),
+            model_files: Mutex::default(),
+            checks_model: AtomicBool::default(),
             status: Mutex::default(),
             shown: Mutex::default(),
         }
@@ -129,6 +150,25 @@ impl Shared {
         *self.engine.write().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
+    /// The models that can be chosen, once one was loaded.
+    pub(crate) fn models(&self) -> Vec<NamedModel> {
+        self.models.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_models(&self, models: Vec<NamedModel>) {
+        *self.models.write().unwrap_or_else(PoisonError::into_inner) = models;
+    }
+
+    /// The files of the model in use, as they were when it was loaded.
+    pub(crate) fn model_files(&self) -> MutexGuard<'_, Option<ModelFiles>> {
+        lock(&self.model_files)
+    }
+
+    /// The closed files of which diagnostics are shown.
+    pub(crate) fn reported(&self) -> MutexGuard<'_, Reported> {
+        lock(&self.reported)
+    }
+
     /// Says what was wrong with a configuration, once.
     pub(crate) fn report(&self, problems: &[Problem]) {
         for problem in problems {
@@ -155,6 +195,7 @@ impl Shared {
             method: None,
             methods: None,
             layers: None,
+            models: None,
         };
         match self.engine() {
             EngineState::Loading => status(Health::Ok, false, Some("the model is being loaded".to_string())),
@@ -170,6 +211,7 @@ impl Shared {
                     method: Some(method.to_string()),
                     methods: Some(model.methods.iter().map(Method::to_string).collect()),
                     layers: Some(model.info.layers),
+                    models: Some(self.models().into_iter().map(|model| model.name).collect()),
                     ..status(health, quiescent, message)
                 }
             }

@@ -2,14 +2,16 @@
 
 mod files;
 
-pub(crate) use files::{Change, annotator, are_annotations, can_label, edit, refresh};
+pub(crate) use files::{Change, annotator, are_annotations, can_label, edit, ignore, refresh};
 
 use crate::analysis::agreement::GroundTruth;
-use crate::analysis::pair;
+use crate::analysis::{Finding, pair};
 use crate::annotations::Record;
+use crate::annotations::ignores::{Ignore, Ignores, Scope};
 use crate::annotations::matching::{Match, Place};
 use crate::annotations::policy::Policy;
 use crate::annotations::store::Store;
+use crate::detector::DetectorInfo;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::from_proto;
 use crate::lsp::shared::Shared;
@@ -34,6 +36,7 @@ struct FolderTruth {
     root: PathBuf,
     patterns: Vec<String>,
     store: Arc<Store>,
+    ignores: Arc<Ignores>,
 }
 
 /// What was found for the functions of a document's text.
@@ -117,6 +120,22 @@ impl Shared {
         GroundTruth::of_matches(&matched, &policy, first_line, text)
     }
 
+    /// Why a flagged function is passed over, where it is. The finding is at home in the snapshot.
+    pub(crate) fn ignored(
+        &self,
+        snapshot: &Snapshot,
+        finding: &Finding,
+        model: &DetectorInfo,
+    ) -> Option<Ignore> {
+        if !finding.flagged {
+            return None;
+        }
+        let path = from_proto::file_path(&snapshot.uri)?;
+        let ignores = Arc::clone(&self.truth().folder(&path)?.ignores);
+        let text = finding.function.span.of(&snapshot.text).unwrap_or_default();
+        ignores.of(&finding.function.name, text, &scope(model, finding.threshold)).cloned()
+    }
+
     /// The path of a document relative to its folder, with `/` between names, and what the folder's files say.
     fn store_of(&self, uri: &Uri) -> Option<(String, Arc<Store>)> {
         let path = from_proto::file_path(uri)?;
@@ -139,6 +158,10 @@ impl Shared {
         let record = pair::partner(found.functions.get(number)?, store.records())?.clone();
         Some(Partner { root, record, store })
     }
+}
+
+pub(crate) fn scope(model: &DetectorInfo, threshold: f64) -> Scope<'_> {
+    Scope { model: &model.name, sha256: &model.sha256, threshold }
 }
 
 /// A record of the other half of a pair.

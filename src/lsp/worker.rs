@@ -1,23 +1,32 @@
 //! The one thread that owns the model: explicit requests first, then the function under the cursor, then the rest.
 
 mod answer;
+mod models;
+mod plan;
+mod sweep;
 
 use crate::analysis::{AnalysisError, Analyzer, Finding, Options, Progress};
-use crate::config::{AnalyzeScope, Machine, Settings};
+use crate::config::Machine;
 use crate::detector::{Cancellation, DetectorInfo};
 use crate::explain::{ExplainError, Method};
 use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot};
+use crate::lsp::model_files::ModelFiles;
 use crate::lsp::progress::Work;
 use crate::lsp::publish;
-use crate::lsp::queue::{ExplainFailure, ExplainJob, Running};
+use crate::lsp::queue::{ExplainFailure, ExplainJob, Kind, Running, SweepJob};
+use crate::lsp::reports;
 use crate::lsp::shared::{EngineState, Model, Shared};
 use crate::syntax::Function;
 use crate::text::LineIndex;
+use models::Second;
+use plan::{BackgroundJob, Depth, Plan};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sweep::Sweep;
 use tower_lsp::ls_types::{MessageType, Uri};
 
 /// What the worker needs of an [`Analyzer`]; tests have slower ones.
@@ -25,6 +34,18 @@ pub trait Engine {
     fn info(&self) -> &DetectorInfo;
     fn methods(&mut self) -> Vec<Method>;
     fn is_cached(&self, document: &str, function: &Function, options: &Options) -> bool;
+    /// Whether relevance takes more than the verdict.
+    fn relevance_costs(&self, options: &Options) -> bool;
+    /// The verdict alone: a finding without lines.
+    fn glance(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, AnalysisError>;
     fn analyze(
         &mut self,
         document: &str,
@@ -54,6 +75,22 @@ impl Engine for Analyzer {
         Analyzer::is_cached(self, document, function, options)
     }
 
+    fn relevance_costs(&self, options: &Options) -> bool {
+        Analyzer::relevance_costs(options)
+    }
+
+    fn glance(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, AnalysisError> {
+        Analyzer::glance(self, document, lines, function, options, cancel, progress)
+    }
+
     fn analyze(
         &mut self,
         document: &str,
@@ -74,11 +111,6 @@ impl Engine for Analyzer {
 /// Loads a model, or says for the user why that does not work. Called in the worker's thread, again for each reload.
 pub type StartEngine = Box<dyn FnMut(&Machine, &[PathBuf]) -> Result<Box<dyn Engine>, String> + Send>;
 
-/// With less than this a function, all functions of a file are scored unasked.
-const QUICK: Duration = Duration::from_millis(50);
-/// This many runs tell how quick a detector is; one that takes this long tells at once.
-const PROBES: usize = 3;
-const SLOW: Duration = Duration::from_millis(150);
 /// Findings of a long piece of background work are shown this often, and less often the more there are, since they
 /// are all sent each time.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
@@ -93,6 +125,8 @@ pub(crate) fn spawn(shared: Arc<Shared>, start: StartEngine) -> std::io::Result<
             shared,
             start,
             engine: None,
+            second: None,
+            sweeps: VecDeque::new(),
             probes: Vec::new(),
             batch: None,
             publish_at: None,
@@ -110,6 +144,9 @@ struct Worker {
     shared: Arc<Shared>,
     start: StartEngine,
     engine: Option<Box<dyn Engine>>,
+    /// Another model, which the first was compared with last.
+    second: Option<Second>,
+    sweeps: VecDeque<Sweep>,
     /// How long the first runs took.
     probes: Vec<Duration>,
     batch: Option<Batch>,
@@ -129,25 +166,9 @@ enum Next {
     Stop,
     Start,
     Explain(ExplainJob),
+    StartSweep(SweepJob),
+    Sweep,
     Background(BackgroundJob),
-}
-
-struct BackgroundJob {
-    snapshot: Arc<Snapshot>,
-    function: LocatedFunction,
-    options: Options,
-    /// Functions that are left, this one included.
-    remaining: usize,
-}
-
-/// What there is to do in the background.
-#[derive(Default)]
-struct Plan {
-    job: Option<BackgroundJob>,
-    /// Documents whose text has come to rest.
-    settled: Vec<Uri>,
-    /// When the next document comes to rest.
-    deadline: Option<Instant>,
 }
 
 impl Worker {
@@ -167,6 +188,8 @@ impl Worker {
             Next::Stop => return false,
             Next::Start => self.start(),
             Next::Explain(job) => self.explain(job),
+            Next::StartSweep(job) => self.start_sweep(job),
+            Next::Sweep => self.sweep(),
             Next::Background(job) => self.background(job),
         }
         self.rest_at = self.engine.as_ref().map(|engine| Instant::now() + engine.rests_after());
@@ -198,13 +221,26 @@ impl Worker {
                 if let Some(job) = state.waiting.pop() {
                     return Next::Explain(job);
                 }
+                if !state.sweeps.is_empty() {
+                    return Next::StartSweep(state.sweeps.remove(0));
+                }
             }
             let plan = match self.engine {
                 Some(_) => self.plan(),
                 None => Plan { settled: self.stale(), ..Plan::default() },
             };
-            if let Some(job) = plan.job {
-                return Next::Background(job);
+            if self.engine.is_none() {
+                let state = self.shared.engine();
+                let reason = match &state {
+                    EngineState::Failed(reason) => reason,
+                    _ => "there is no model",
+                };
+                self.give_up_sweeps(reason);
+            }
+            match plan.job {
+                Some(job) if plan.is_urgent || self.sweeps.is_empty() => return Next::Background(job),
+                _ if !self.sweeps.is_empty() => return Next::Sweep,
+                _ => {}
             }
             self.batch = None;
             for uri in &plan.settled {
@@ -231,6 +267,9 @@ impl Worker {
         shared.send_status(false);
         let work = shared.progress.begin("linelens: loading the model", None, None);
         self.engine = None;
+        self.second = None;
+        self.give_up_sweeps("the model was loaded anew meanwhile");
+        reports::take_back_all(&shared);
         self.probes.clear();
         for snapshot in shared.documents.snapshots() {
             shared.documents.update(&snapshot.uri, |document| {
@@ -242,6 +281,13 @@ impl Worker {
             let settings = shared.settings();
             (settings.machine(), settings.roots())
         };
+        // Before it is loaded: what changes meanwhile is loaded again.
+        let directory = machine.model.clone().or_else(|| {
+            let known = shared.model_files();
+            known.as_ref().filter(|_| machine.model.is_none()).map(|files| files.directory.clone())
+        });
+        let files = directory.as_deref().map(ModelFiles::look);
+        *shared.model_files() = files;
         let start = &mut self.start;
         let load = || {
             let mut engine = start(&machine, &roots)?;
@@ -254,6 +300,10 @@ impl Worker {
         match result {
             Ok((engine, model)) => {
                 tracing::info!("{} on {}", model.info.name, model.info.execution_provider);
+                if directory.as_ref() != Some(&model.info.directory) {
+                    *shared.model_files() = Some(ModelFiles::look(&model.info.directory));
+                }
+                shared.set_models(models::named(&shared, &model.info));
                 shared.set_engine(EngineState::Ready(Arc::new(model)));
                 self.engine = Some(engine);
             }
@@ -265,6 +315,10 @@ impl Worker {
                     publish::publish(&shared, &uri, false);
                 }
             }
+        }
+        let directory = shared.model_files().as_ref().map(|files| files.directory.clone());
+        if let Some(directory) = directory.filter(|_| shared.facts().watches_elsewhere) {
+            shared.outbox.watch_model(directory);
         }
         let started = std::mem::take(&mut shared.queue.lock().started);
         let status = shared.status(false);
@@ -283,111 +337,40 @@ impl Worker {
         stale.map(|snapshot| snapshot.uri.clone()).collect()
     }
 
-    fn plan(&self) -> Plan {
-        let now = Instant::now();
-        let documents = &self.shared.documents;
-        let mut snapshots: Vec<_> = documents
-            .snapshots()
-            .into_iter()
-            .filter_map(|snapshot| {
-                documents
-                    .read(&snapshot.uri, |document| {
-                        let cursors = [document.hovered, document.cursor];
-                        (document.changed_at, cursors, document.cursor_moved, document.paused)
-                    })
-                    .map(|facts| (snapshot, facts))
-            })
-            .collect();
-        snapshots.sort_by_key(|(_, (changed_at, ..))| std::cmp::Reverse(*changed_at));
-        let mut plan = Plan::default();
-        let mut cursor_job = None;
-        let mut file_job = None;
-        let mut remaining = 0;
-        for (snapshot, (changed_at, cursors, cursor_moved, paused)) in snapshots {
-            let settings = self.shared.settings_of(&snapshot.uri);
-            let rest_at = changed_at + settings.debounce;
-            let rests = rest_at <= now;
-            if rests {
-                plan.settled.push(snapshot.uri.clone());
-            } else {
-                plan.deadline = Some(plan.deadline.map_or(rest_at, |deadline| deadline.min(rest_at)));
-            }
-            let paused = paused == Some(snapshot.version);
-            if !paused && (rests || cursor_moved) {
-                let cursors = cursors.into_iter().flatten();
-                let under_cursor: Vec<_> =
-                    cursors.filter_map(|cursor| snapshot.function_at(cursor).ok()).collect();
-                if let Some(function) = self.missing(&snapshot, &under_cursor, &settings).0 {
-                    remaining += 1;
-                    cursor_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
-                }
-            }
-            if rests && !paused && self.scope(&settings) == AnalyzeScope::File {
-                let (first, count) = self.missing(&snapshot, snapshot.functions(), &settings);
-                remaining += count;
-                if let Some(function) = first {
-                    file_job.get_or_insert((Arc::clone(&snapshot), function, settings.options));
-                }
-            }
-        }
-        plan.job = cursor_job.or(file_job).map(|(snapshot, function, options)| BackgroundJob {
-            snapshot,
-            function,
-            options,
-            remaining,
-        });
-        plan
-    }
-
-    /// The first of the functions about which nothing is known under the present settings, and their number.
-    fn missing(
-        &self,
-        snapshot: &Snapshot,
-        functions: &[LocatedFunction],
-        settings: &Settings,
-    ) -> (Option<LocatedFunction>, usize) {
-        let is_missing = |document: &super::documents::Document| {
-            let unknown = |f: &&LocatedFunction| document.outcome(f.key, &settings.options).is_none();
-            let mut missing = functions.iter().filter(unknown);
-            let first = missing.next().cloned();
-            let count = usize::from(first.is_some()) + missing.count();
-            (first, count)
-        };
-        self.shared.documents.read(&snapshot.uri, is_missing).unwrap_or_default()
-    }
-
-    /// Which functions are scored unasked. Where the settings leave it open, the first runs decide.
-    fn scope(&self, settings: &Settings) -> AnalyzeScope {
-        settings.analyze.unwrap_or_else(|| {
-            let quickest = self.probes.iter().min().copied().unwrap_or_default();
-            let decided = self.probes.len() >= PROBES || self.probes.iter().any(|probe| *probe >= SLOW);
-            if decided && quickest >= QUICK { AnalyzeScope::Cursor } else { AnalyzeScope::File }
-        })
-    }
-
     fn background(&mut self, job: BackgroundJob) {
-        let BackgroundJob { snapshot, function, options, remaining } = job;
-        let cancel = Cancellation::new();
-        if !self.begin(&snapshot, &function, &cancel, false) {
-            return;
-        }
         self.shared.send_status(false);
         let mut batch = self.batch.take().unwrap_or_else(|| self.new_batch());
-        let total = (batch.done + remaining) as f64;
-        let name = function.function.name.clone();
+        let total = (batch.done + job.remaining) as f64;
+        let name = job.function.function.name.clone();
         batch.work.report(batch.done as f64, total, name.as_str());
         let done = batch.done as f64;
-        let result = self.analyze(&snapshot, &function.function, &options, &cancel, &mut |part, parts| {
+        let ran = self.score(job, false, &mut |part, parts| {
             let part = if parts == 0 { 0.0 } else { part as f64 / parts as f64 };
             batch.work.report(done + part, total, name.as_str());
         });
-        batch.done += 1;
+        batch.done += usize::from(ran);
         self.batch = Some(batch);
+    }
+
+    /// Finds something out about a function of a document, and shows it from time to time. `false` where something more
+    /// urgent came in first.
+    fn score(&mut self, job: BackgroundJob, is_sweep: bool, progress: Progress<'_>) -> bool {
+        let BackgroundJob { snapshot, function, options, depth, .. } = job;
+        let cancel = Cancellation::new();
+        let kind = if is_sweep { Kind::Sweep } else { Kind::Background };
+        if !self.begin(&snapshot, &function, &cancel, kind) {
+            return false;
+        }
+        let name = &function.function.name;
+        let depth = self.depth(depth, &options);
+        let version = (&*snapshot.text, &snapshot.lines);
+        let result = self.run_engine(depth, version, &function.function, &options, &cancel, progress);
         self.shared.queue.lock().running = None;
         let outcome = match result {
+            Ok(finding) if depth == Depth::Verdict => Outcome::Glanced(Arc::new(finding)),
             Ok(finding) => Outcome::Found(Arc::new(finding)),
             // Whoever cancelled also saw to what comes next.
-            Err(ExplainFailure::Cancelled) if cancel.is_cancelled() => return,
+            Err(ExplainFailure::Cancelled) if cancel.is_cancelled() => return true,
             Err(failure) => {
                 let reason = failure.to_string();
                 let message = format!("{name}: {reason}");
@@ -410,6 +393,7 @@ impl Worker {
             let pause = pause.max(now.elapsed() * PUBLISH_SHARE).max(PUBLISH_INTERVAL);
             self.publish_at = Some(Instant::now() + pause);
         }
+        true
     }
 
     fn new_batch(&self) -> Batch {
@@ -433,17 +417,17 @@ impl Worker {
         snapshot: &Snapshot,
         function: &LocatedFunction,
         cancel: &Cancellation,
-        explicit: bool,
+        kind: Kind,
     ) -> bool {
         let mut state = self.shared.queue.lock();
-        if state.stop || !explicit && (state.changed || state.is_urgent()) {
+        if state.stop || kind != Kind::Explicit && (state.changed || state.is_urgent()) {
             return false;
         }
         state.running = Some(Running {
             uri: snapshot.uri.clone(),
             key: function.key,
             span: function.function.span,
-            explicit,
+            kind,
             cancel: cancel.clone(),
             modified: false,
         });
@@ -469,7 +453,6 @@ impl Worker {
         self.analyze_version(&snapshot.text, &snapshot.lines, function, options, cancel, progress)
     }
 
-    /// The boundary at which errors and panics of the analysis are caught.
     fn analyze_version(
         &mut self,
         text: &str,
@@ -479,28 +462,64 @@ impl Worker {
         cancel: &Cancellation,
         progress: Progress<'_>,
     ) -> Result<Finding, ExplainFailure> {
+        self.run_engine(Depth::Relevance, (text, lines), function, options, cancel, progress)
+    }
+
+    /// Where relevance comes with the verdict, nothing is saved by leaving it out.
+    fn depth(&self, depth: Depth, options: &Options) -> Depth {
+        match &self.engine {
+            Some(engine) if engine.relevance_costs(options) => depth,
+            _ => Depth::Relevance,
+        }
+    }
+
+    fn run_engine(
+        &mut self,
+        depth: Depth,
+        version: (&str, &LineIndex),
+        function: &Function,
+        options: &Options,
+        cancel: &Cancellation,
+        progress: Progress<'_>,
+    ) -> Result<Finding, ExplainFailure> {
         let Some(engine) = self.engine.as_mut() else {
             return Err(ExplainFailure::Failed("there is no model".to_string()));
         };
+        let tells_speed = depth == Depth::Verdict || !engine.relevance_costs(options);
+        // What is in the cache for attention is the verdict.
+        let verdict = Options { method: Method::default(), faithfulness: false, ..*options };
+        let cached = engine.is_cached(version.0, function, &verdict);
         let started = Instant::now();
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let cached = engine.is_cached(text, function, options);
-            let finding = engine.analyze(text, lines, function, options, cancel, progress);
-            (finding, cached)
-        }));
-        match result {
-            Ok((Ok(finding), cached)) => {
-                if !cached && self.probes.len() < PROBES {
-                    self.probes.push(started.elapsed());
-                }
-                Ok(finding)
-            }
-            Ok((Err(error), _)) => Err(failure(error)),
-            Err(panic) => {
-                let message = panic_message(&*panic);
-                self.shared.outbox.log(MessageType::ERROR, format!("{}: panic: {message}", function.name));
-                Err(ExplainFailure::Panicked)
-            }
+        let result = run(&self.shared, &mut **engine, depth, version, function, options, cancel, progress);
+        if result.is_ok() && tells_speed && !cached && self.probes.len() < plan::PROBES {
+            self.probes.push(started.elapsed());
+        }
+        result
+    }
+}
+
+/// The boundary at which errors and panics of the analysis are caught.
+#[allow(clippy::too_many_arguments)] // All of them, and the engine.
+fn run(
+    shared: &Shared,
+    engine: &mut dyn Engine,
+    depth: Depth,
+    (text, lines): (&str, &LineIndex),
+    function: &Function,
+    options: &Options,
+    cancel: &Cancellation,
+    progress: Progress<'_>,
+) -> Result<Finding, ExplainFailure> {
+    let result = catch_unwind(AssertUnwindSafe(|| match depth {
+        Depth::Verdict => engine.glance(text, lines, function, options, cancel, progress),
+        Depth::Relevance => engine.analyze(text, lines, function, options, cancel, progress),
+    }));
+    match result {
+        Ok(result) => result.map_err(failure),
+        Err(panic) => {
+            let message = panic_message(&*panic);
+            shared.outbox.log(MessageType::ERROR, format!("{}: panic: {message}", function.name));
+            Err(ExplainFailure::Panicked)
         }
     }
 }

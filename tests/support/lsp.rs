@@ -15,7 +15,8 @@ use linelens::tokens::{LongPolicy, Normalize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io::{BufRead, Write};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -37,11 +38,25 @@ pub struct Knobs {
     pub rests: Arc<AtomicUsize>,
     /// Starting fails this many times.
     pub failures: Arc<AtomicUsize>,
+    /// Names of the functions of which only the verdict was asked for, in order.
+    pub glances: Arc<Mutex<Vec<String>>>,
+    /// Whether relevance takes more than the verdict.
+    pub costly: Arc<AtomicBool>,
+    /// The model directories that were asked for.
+    pub models: Arc<Mutex<Vec<Option<PathBuf>>>>,
+    /// Model directories that cannot be loaded.
+    pub broken: Arc<Mutex<Vec<PathBuf>>>,
+    /// The workspace folders in which nothing may be discovered, as they were said at the last start.
+    pub folders: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 impl Knobs {
     pub fn runs(&self) -> Vec<String> {
         self.runs.lock().unwrap().clone()
+    }
+
+    pub fn glances(&self) -> Vec<String> {
+        self.glances.lock().unwrap().clone()
     }
 
     pub fn delay(&self, milliseconds: u64) {
@@ -50,13 +65,23 @@ impl Knobs {
 
     pub fn start(&self) -> StartEngine {
         let knobs = self.clone();
-        Box::new(move |_, _| {
+        Box::new(move |machine, folders| {
+            *knobs.folders.lock().unwrap() = folders.to_vec();
+            knobs.models.lock().unwrap().push(machine.model.clone());
             knobs.starts.fetch_add(1, Ordering::SeqCst);
             let failures = &knobs.failures;
             if failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() {
                 return Err("model: there is no model here\nSet LINELENS_MODEL.".to_string());
             }
-            Ok(Box::new(FakeEngine { knobs: knobs.clone(), info: info(), cache: HashSet::new() }))
+            let mut info = info();
+            if let Some(model) = &machine.model {
+                if knobs.broken.lock().unwrap().contains(model) {
+                    return Err("model.onnx: is no model".to_string());
+                }
+                info.name = model.file_name().unwrap().to_str().unwrap().to_string();
+                info.directory = model.clone();
+            }
+            Ok(Box::new(FakeEngine { knobs: knobs.clone(), info, cache: HashSet::new() }))
         })
     }
 }
@@ -111,6 +136,23 @@ impl Engine for FakeEngine {
         function.span.of(document).is_some_and(|text| self.cache.contains(text))
     }
 
+    fn relevance_costs(&self, _: &Options) -> bool {
+        self.knobs.costly.load(Ordering::SeqCst)
+    }
+
+    fn glance(
+        &mut self,
+        document: &str,
+        lines: &LineIndex,
+        function: &Function,
+        options: &Options,
+        _: &Cancellation,
+        _: Progress<'_>,
+    ) -> Result<Finding, AnalysisError> {
+        self.knobs.glances.lock().unwrap().push(function.name.clone());
+        Ok(Finding { lines: Vec::new(), ..finding(document, lines, function, options, 1) })
+    }
+
     fn analyze(
         &mut self,
         document: &str,
@@ -143,7 +185,12 @@ impl Engine for FakeEngine {
             Method::Attention(Layer::Number(number)) => number,
             _ => 4,
         };
-        Ok(finding(document, lines, function, options, layer))
+        let mut found = finding(document, lines, function, options, layer);
+        if self.info.name == "harsh" {
+            found.probability = 0.75;
+            found.flagged = found.probability > found.threshold;
+        }
+        Ok(found)
     }
 }
 
@@ -587,7 +634,7 @@ impl Client {
                 self.progress.insert(message["params"]["token"].to_string(), Vec::new());
                 Value::Null
             }
-            "client/registerCapability" => Value::Null,
+            "client/registerCapability" | "client/unregisterCapability" => Value::Null,
             "workspace/codeLens/refresh" => {
                 assert!(self.has("workspace.codeLens.refreshSupport"));
                 Value::Null
@@ -596,6 +643,14 @@ impl Client {
                 let actions = message["params"]["actions"].as_array().unwrap();
                 let is_chosen = |action: &&Value| Some(&action["title"]) == self.choice.as_ref();
                 actions.iter().find(is_chosen).cloned().unwrap_or(Value::Null)
+            }
+            "workspace/inlayHint/refresh" => {
+                assert!(self.has("workspace.inlayHint.refreshSupport"));
+                Value::Null
+            }
+            "window/showDocument" => {
+                assert!(self.has("window.showDocument.support"));
+                json!({"success": true})
             }
             "workspace/diagnostic/refresh" => {
                 assert!(self.has("workspace.diagnostics.refreshSupport"));

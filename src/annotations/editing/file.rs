@@ -1,23 +1,46 @@
-//! The annotation file as bytes: found inside the workspace, cut into rows, replaced as a whole.
+//! A file of rows in the workspace as bytes: found inside the workspace, cut into rows, replaced as a whole.
 
+use super::EditError;
 use crate::annotations::atomic::AtomicFile;
 use crate::annotations::dataset::MOST_ROW_BYTES;
-use crate::annotations::{native, store::NATIVE_FILE};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How often a change is tried again when another program wrote in between.
-pub(super) const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 5;
 /// The file is read and written as a whole.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The file's path with links resolved, its folder created. It lies inside the workspace, or there is a reason.
-pub(super) fn locate(workspace: &Path) -> Result<PathBuf, String> {
+/// Changes a file of the workspace from what it holds now. `change` gives the new bytes, and what the caller wants to know;
+/// it is asked again where another program wrote in between.
+pub(in crate::annotations) fn edit<T>(
+    workspace: &Path,
+    name: &str,
+    change: impl Fn(&[u8], &Path) -> Result<(Vec<u8>, T), EditError>,
+) -> Result<(PathBuf, T), EditError> {
+    let path =
+        locate(workspace, name).map_err(|reason| EditError::File { path: workspace.join(name), reason })?;
+    let unusable = |reason: String| EditError::File { path: path.clone(), reason };
+    let _lock = lock(&path).map_err(|Busy| EditError::Busy { path: path.clone() })?;
+    // Another program may write between reading and replacing; then its text is the one to change.
+    for _ in 0..ATTEMPTS {
+        let old = read(&path).map_err(unusable)?;
+        let (new, value) = change(&old, &path)?;
+        if replace(&path, &old, &new).map_err(unusable)? {
+            return Ok((path, value));
+        }
+    }
+    Err(EditError::Conflict { path, what: "it keeps changing".to_string() })
+}
+
+/// The path of a file of the workspace with links resolved, its folder created. It lies inside the workspace, or there is
+/// a reason.
+pub(in crate::annotations) fn locate(workspace: &Path, name: &str) -> Result<PathBuf, String> {
     let unreadable = |error: std::io::Error| format!("cannot be reached: {error}");
     let root = workspace.canonicalize().map_err(unreadable)?;
-    let path = root.join(NATIVE_FILE);
+    let path = root.join(name);
     let folder = path.parent().unwrap_or(&root);
     match fs::create_dir(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(unreadable(error)),
@@ -46,7 +69,7 @@ pub(super) fn locate(workspace: &Path) -> Result<PathBuf, String> {
 
 /// Keeps other linelens processes from writing at the same time; released on drop. `None` where the system cannot lock a
 /// folder at all, an error where another program holds the lock for too long.
-pub(super) fn lock(path: &Path) -> Result<Option<File>, Busy> {
+fn lock(path: &Path) -> Result<Option<File>, Busy> {
     const TRIES: usize = 50;
     let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) else { return Ok(None) };
     for _ in 0..TRIES {
@@ -61,10 +84,10 @@ pub(super) fn lock(path: &Path) -> Result<Option<File>, Busy> {
 
 /// Another program holds the lock.
 #[derive(Debug)]
-pub(super) struct Busy;
+struct Busy;
 
 /// Empty where there is no file yet.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
+pub(in crate::annotations) fn read(path: &Path) -> Result<Vec<u8>, String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Ok(metadata) if metadata.len() > MOST_BYTES => {
@@ -80,7 +103,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// Puts `new` in the place of `old`; `false` if the file does not hold `old` any more.
-pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<bool, String> {
+fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<bool, String> {
     if old == new {
         return Ok(true);
     }
@@ -95,39 +118,47 @@ pub(super) fn replace(path: &Path, old: &[u8], new: &[u8]) -> Result<bool, Strin
 }
 
 /// The file's bytes by rows; a row's end belongs to it.
-pub(super) struct Rows<'a> {
+pub(in crate::annotations) struct Rows<'a> {
     bytes: &'a [u8],
     rows: Vec<&'a [u8]>,
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Rows<'a> {
+    pub(in crate::annotations) fn new(bytes: &'a [u8]) -> Rows<'a> {
         Rows { bytes, rows: bytes.split_inclusive(|byte| *byte == b'\n').collect() }
     }
 
     /// The rows that are UTF-8 and not too long to be read back, with their index.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (usize, &'a str)> {
+    pub(in crate::annotations) fn texts(&self) -> impl Iterator<Item = (usize, &'a str)> {
         let rows = self.rows.iter().enumerate().filter(|(_, row)| row.len() <= MOST_ROW_BYTES);
         rows.filter_map(|(index, row)| Some((index, without_mark(std::str::from_utf8(row).ok()?).trim())))
     }
 
-    pub(super) fn text(&self, row: usize) -> &'a str {
+    /// Every row with its index, or what is wrong with it as bytes.
+    pub(in crate::annotations) fn all(&self) -> impl Iterator<Item = (usize, Result<&'a str, String>)> {
+        self.rows.iter().enumerate().map(|(index, row)| {
+            let text = match std::str::from_utf8(row) {
+                _ if row.len() > MOST_ROW_BYTES => Err(format!("is longer than {MOST_ROW_BYTES} bytes")),
+                Ok(text) => Ok(without_mark(text).trim()),
+                Err(_) => Err("is not UTF-8".to_string()),
+            };
+            (index, text)
+        })
+    }
+
+    pub(in crate::annotations) fn text(&self, row: usize) -> &'a str {
         self.rows
             .get(row)
             .and_then(|row| std::str::from_utf8(row).ok())
             .map_or("", |row| without_mark(row).trim())
     }
 
-    pub(super) fn without(&self, row: usize) -> Vec<u8> {
-        self.rows
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| *index != row)
-            .flat_map(|(_, row)| row.to_vec())
-            .collect()
+    pub(in crate::annotations) fn without(&self, rows: &[usize]) -> Vec<u8> {
+        let kept = self.rows.iter().enumerate().filter(|(index, _)| !rows.contains(index));
+        kept.flat_map(|(_, row)| row.to_vec()).collect()
     }
 
-    pub(super) fn with(&self, row: usize, text: &str) -> Vec<u8> {
+    pub(in crate::annotations) fn with(&self, row: usize, text: &str) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes.len() + text.len());
         for (index, old) in self.rows.iter().enumerate() {
             if index == row {
@@ -146,12 +177,12 @@ impl<'a> Rows<'a> {
     }
 
     /// One more row at the end, with the line end that the others have; in a new file the header above it.
-    pub(super) fn with_new(&self, text: &str) -> Vec<u8> {
+    pub(in crate::annotations) fn with_new(&self, header: &str, text: &str) -> Vec<u8> {
         let end: &[u8] =
             if self.rows.first().is_some_and(|row| row.ends_with(b"\r\n")) { b"\r\n" } else { b"\n" };
         let mut bytes = self.bytes.to_vec();
         if self.bytes.trim_ascii().is_empty() {
-            bytes.extend_from_slice(native::header().as_bytes());
+            bytes.extend_from_slice(header.as_bytes());
             bytes.extend_from_slice(end);
         } else if !self.bytes.ends_with(b"\n") {
             bytes.extend_from_slice(end);

@@ -4,8 +4,10 @@ use super::ext::{COMMANDS, ServerExtension};
 use super::from_proto;
 use crate::explain::{Layer, Method};
 use crate::lsp::actions::KIND;
+use crate::sources;
 use crate::text::PositionEncoding;
 use serde_json::{Value, json};
+use std::path::Path;
 use tower_lsp::ls_types::*;
 
 /// What the client declared, resolved to decisions.
@@ -22,9 +24,14 @@ pub(crate) struct ClientFacts {
     pub(crate) configuration: bool,
     pub(crate) register_configuration: bool,
     pub(crate) register_watchers: bool,
+    /// Watches files outside of the workspace, too.
+    pub(crate) watches_elsewhere: bool,
     /// Takes code actions, not only commands.
     pub(crate) action_literals: bool,
     pub(crate) refresh_lenses: bool,
+    pub(crate) refresh_hints: bool,
+    /// Shows a place when it is asked to.
+    pub(crate) show_document: bool,
     /// Wants `linelens/relevance` and `linelens/status`.
     pub(crate) relevance: bool,
 }
@@ -64,10 +71,22 @@ impl ClientFacts {
             register_watchers: workspace
                 .and_then(|workspace| workspace.did_change_watched_files.as_ref()?.dynamic_registration)
                 == Some(true),
+            watches_elsewhere: workspace.and_then(|w| w.did_change_watched_files.as_ref()).is_some_and(
+                |watched| {
+                    watched.dynamic_registration == Some(true)
+                        && watched.relative_pattern_support == Some(true)
+                },
+            ),
             action_literals: document
                 .and_then(|document| document.code_action.as_ref()?.code_action_literal_support.as_ref())
                 .is_some(),
             refresh_lenses: workspace.and_then(|w| w.code_lens.as_ref()?.refresh_support) == Some(true),
+            refresh_hints: workspace.and_then(|w| w.inlay_hint.as_ref()?.refresh_support) == Some(true),
+            show_document: capabilities
+                .window
+                .as_ref()
+                .and_then(|window| window.show_document.as_ref())
+                .is_some_and(|show_document| show_document.support),
             relevance: capabilities
                 .experimental
                 .as_ref()
@@ -103,6 +122,9 @@ pub(crate) fn server(facts: &ClientFacts) -> ServerCapabilities {
         })),
         hover_provider: Some(HoverProviderCapability::Simple(true)),
         code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
+        inlay_hint_provider: Some(OneOf::Left(true)),
+        // Clients that shade relevance need no highlights, which would hide those of another server.
+        document_highlight_provider: (!facts.relevance).then_some(OneOf::Left(true)),
         code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
             code_action_kinds: Some(vec![CodeActionKind::from(KIND)]),
             ..CodeActionOptions::default()
@@ -140,6 +162,9 @@ pub(crate) fn server(facts: &ClientFacts) -> ServerCapabilities {
     }
 }
 
+const WATCHED_FILES: &str = "workspace/didChangeWatchedFiles";
+const MODEL_WATCHER: &str = "linelens:model";
+
 /// What is registered once the client is initialized.
 pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
     let registration = |method: &str, options: Value| Registration {
@@ -150,12 +175,13 @@ pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
     let mut registrations = Vec::new();
     if facts.register_watchers {
         registrations.push(registration(
-            "workspace/didChangeWatchedFiles",
+            WATCHED_FILES,
             json!({ "watchers": [
                 { "globPattern": "**/linelens.toml" },
                 // Which of them are annotations is a matter of settings, which may change.
                 { "globPattern": "**/*.jsonl" },
                 { "globPattern": "**/*.sarif" },
+                { "globPattern": sources::glob() },
             ] }),
         ));
     }
@@ -164,6 +190,22 @@ pub(crate) fn registrations(facts: &ClientFacts) -> Vec<Registration> {
             .push(registration("workspace/didChangeConfiguration", json!({ "section": "linelens" })));
     }
     registrations
+}
+
+/// The watcher of a model directory, which may lie anywhere.
+pub(crate) fn model_watcher(directory: &Path) -> Option<Registration> {
+    let base = Uri::from_file_path(directory)?;
+    Some(Registration {
+        id: MODEL_WATCHER.to_string(),
+        method: WATCHED_FILES.to_string(),
+        register_options: Some(json!({
+            "watchers": [{ "globPattern": { "baseUri": base.as_str(), "pattern": "**/*" } }]
+        })),
+    })
+}
+
+pub(crate) fn no_model_watcher() -> Unregistration {
+    Unregistration { id: MODEL_WATCHER.to_string(), method: WATCHED_FILES.to_string() }
 }
 
 #[cfg(test)]

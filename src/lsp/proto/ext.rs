@@ -5,7 +5,7 @@ pub use crate::shape::AlignmentShape;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tower_lsp::ls_types::notification::Notification;
-use tower_lsp::ls_types::{Position, ProgressToken, TextDocumentIdentifier, Uri};
+use tower_lsp::ls_types::{Position, ProgressToken, Range, TextDocumentIdentifier, Uri};
 
 pub const EXPLAIN: &str = "linelens/explain";
 pub const RELEVANCE: &str = "linelens/relevance";
@@ -15,25 +15,41 @@ pub const COMMAND_EXPLAIN: &str = "linelens.explain";
 pub const COMMAND_EXPLAIN_WITH: &str = "linelens.explainWith";
 pub const COMMAND_SET_METHOD: &str = "linelens.setMethod";
 pub const COMMAND_NEXT_METHOD: &str = "linelens.nextMethod";
+pub const COMMAND_ANALYZE_FILE: &str = "linelens.analyzeFile";
+pub const COMMAND_ANALYZE_WORKSPACE: &str = "linelens.analyzeWorkspace";
+pub const COMMAND_SET_MODEL: &str = "linelens.setModel";
 pub const COMMAND_RELOAD: &str = "linelens.reload";
 pub const COMMAND_COMPARE_METHODS: &str = "linelens.compareMethods";
+pub const COMMAND_COMPARE_MODELS: &str = "linelens.compareModels";
 pub const COMMAND_COMPARE_PAIR: &str = "linelens.comparePair";
+pub const COMMAND_NEXT_LINE: &str = "linelens.nextRelevantLine";
+pub const COMMAND_PREVIOUS_LINE: &str = "linelens.previousRelevantLine";
 pub const COMMAND_TOGGLE_LINE: &str = "linelens.toggleGroundTruthLine";
+pub const COMMAND_IGNORE: &str = "linelens.ignore";
+pub const COMMAND_EXPORT_REPORT: &str = "linelens.exportReport";
 pub const COMMAND_SET_LABEL: &str = "linelens.setLabel";
 pub const COMMAND_ADD_NOTE: &str = "linelens.addNote";
 
 /// Every id for `workspace/executeCommand`.
-pub const COMMANDS: [&str; 10] = [
+pub const COMMANDS: [&str; 18] = [
     COMMAND_EXPLAIN,
     COMMAND_EXPLAIN_WITH,
     COMMAND_SET_METHOD,
     COMMAND_NEXT_METHOD,
+    COMMAND_ANALYZE_FILE,
+    COMMAND_ANALYZE_WORKSPACE,
+    COMMAND_SET_MODEL,
     COMMAND_RELOAD,
     COMMAND_COMPARE_METHODS,
+    COMMAND_COMPARE_MODELS,
     COMMAND_COMPARE_PAIR,
+    COMMAND_NEXT_LINE,
+    COMMAND_PREVIOUS_LINE,
     COMMAND_TOGGLE_LINE,
     COMMAND_SET_LABEL,
     COMMAND_ADD_NOTE,
+    COMMAND_IGNORE,
+    COMMAND_EXPORT_REPORT,
 ];
 
 /// Parameters of `linelens/explain`, also the argument of the command `linelens.explain`.
@@ -122,6 +138,69 @@ pub struct LineMessage {
     pub text: String,
 }
 
+/// The argument of `linelens.analyzeFile`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnalyzeFileParams {
+    pub text_document: TextDocumentIdentifier,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_done_token: Option<ProgressToken>,
+}
+
+/// The argument of `linelens.analyzeWorkspace`, which may be left out.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnalyzeWorkspaceParams {
+    /// One workspace folder; all where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<Uri>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_done_token: Option<ProgressToken>,
+}
+
+/// The answer to `linelens.analyzeFile` and `linelens.analyzeWorkspace`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnalysisMessage {
+    pub files: usize,
+    pub functions: usize,
+    pub flagged: Vec<FlaggedMessage>,
+    /// How many functions were flagged but are ignored.
+    pub ignored: usize,
+    pub failed: Vec<FunctionFailure>,
+    /// A sentence for each file that could not be read.
+    pub unreadable: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlaggedMessage {
+    pub uri: Uri,
+    pub function: FunctionMessage,
+    pub probability: f64,
+    pub threshold: f64,
+}
+
+/// A function that could not be analysed.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionFailure {
+    pub uri: Uri,
+    pub function: String,
+    pub reason: String,
+}
+
+/// The answer to `linelens.nextRelevantLine` and `linelens.previousRelevantLine`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RelevantLineMessage {
+    pub text_document: VersionedDocument,
+    /// The line's text without the white space around it.
+    pub range: Range,
+    pub function: FunctionMessage,
+    pub line: LineMessage,
+}
+
 /// The argument of `linelens.compareMethods`, `linelens.toggleGroundTruthLine` and others: a place in a document.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -139,6 +218,17 @@ pub struct ComparePairParams {
     /// A git revision; without one, the other half of the pair in the annotation file, or `HEAD` where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+}
+
+/// The argument of `linelens.compareModels`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CompareModelsParams {
+    pub text_document: TextDocumentIdentifier,
+    pub position: Position,
+    /// The name of the other model; may be left out where there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// The argument of `linelens.setLabel`.
@@ -160,6 +250,47 @@ pub struct AddNoteParams {
     /// Empty: takes the note back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// The argument of `linelens.ignore`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IgnoreParams {
+    pub text_document: TextDocumentIdentifier,
+    pub position: Position,
+    /// Empty: takes the decision back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The argument of `linelens.exportReport`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportParams {
+    /// `sarif` or `html`.
+    pub format: String,
+    /// One open document; without one, a workspace folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_document: Option<TextDocumentIdentifier>,
+    /// May be left out where there is one workspace folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<Uri>,
+    /// Where the report is written, relative to the workspace folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_done_token: Option<ProgressToken>,
+}
+
+/// The answer to `linelens.exportReport`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportMessage {
+    /// The report.
+    pub file: Uri,
+    /// Functions in it that are flagged, and how many of them are ignored.
+    pub flagged: usize,
+    pub ignored: usize,
 }
 
 /// The answer to `linelens.compareMethods`.
@@ -198,6 +329,18 @@ pub struct MethodMessage {
 pub struct FailedMethod {
     pub method: String,
     pub reason: String,
+}
+
+/// The answer to `linelens.compareModels`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelsMessage {
+    pub text_document: VersionedDocument,
+    /// By the model in use, and by the other one.
+    pub models: Vec<FindingMessage>,
+    /// Rank correlation of their raw relevance; `null` where it is undefined.
+    pub spearman: Option<f64>,
+    pub content: ContentMessage,
 }
 
 /// A text to be shown as a document that is no file, under an address of the scheme `linelens`.
@@ -295,6 +438,9 @@ pub struct StatusParams {
     /// Encoder layers whose attention is visible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layers: Option<usize>,
+    /// The names of the models that can be chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Vec<String>>,
 }
 
 pub(crate) enum Status {}

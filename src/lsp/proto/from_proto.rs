@@ -78,6 +78,14 @@ pub(crate) fn argument<T: serde::de::DeserializeOwned>(command: &str, arguments:
     }
 }
 
+/// The one argument of a command that may be left out.
+pub(crate) fn optional_argument<T: serde::de::DeserializeOwned + Default>(
+    command: &str,
+    arguments: Vec<Value>,
+) -> Result<T> {
+    if arguments.is_empty() { Ok(T::default()) } else { argument(command, arguments) }
+}
+
 /// Our part of a client's settings: editors send them with and without the name of the section around them.
 pub(crate) fn section(settings: Value) -> Option<Value> {
     match settings {

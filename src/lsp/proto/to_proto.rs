@@ -2,10 +2,11 @@
 
 use super::ext::{
     AlignmentShape, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
-    FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, PairMessage, SideMessage,
-    VersionedDocument,
+    FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, ModelsMessage, PairMessage,
+    RelevantLineMessage, SideMessage, VersionedDocument,
 };
 use crate::analysis::comparison::Comparison;
+use crate::analysis::models::{self, ModelSide};
 use crate::analysis::pair::{PairView, Version};
 use crate::analysis::{Finding, comparison};
 use crate::config::{Settings, Severity};
@@ -155,7 +156,7 @@ pub(crate) fn finding_message(
     }
 }
 
-fn function_message(finding: &Finding) -> FunctionMessage {
+pub(crate) fn function_message(finding: &Finding) -> FunctionMessage {
     FunctionMessage {
         name: finding.function.name.clone(),
         kind: finding.function.kind.as_str().to_string(),
@@ -169,17 +170,33 @@ fn model_message(model: &DetectorInfo) -> ModelMessage {
 }
 
 fn line_messages(finding: &Finding, version: Version<'_>) -> Vec<LineMessage> {
-    let scored = finding.lines.iter();
-    scored
-        .map(|line| LineMessage {
-            line: line.line,
-            score: line.score,
-            raw: line.raw,
-            rank: line.rank,
-            ground_truth: finding.is_true(line.line).then_some(true),
-            text: version.lines.line_span(line.line).of(version.text).unwrap_or_default().to_string(),
-        })
-        .collect()
+    finding.lines.iter().map(|line| line_message(finding, line, version)).collect()
+}
+
+fn line_message(finding: &Finding, line: &LineScore, version: Version<'_>) -> LineMessage {
+    LineMessage {
+        line: line.line,
+        score: line.score,
+        raw: line.raw,
+        rank: line.rank,
+        ground_truth: finding.is_true(line.line).then_some(true),
+        text: version.lines.line_span(line.line).of(version.text).unwrap_or_default().to_string(),
+    }
+}
+
+/// A scored line of a finding as a place to go to.
+pub(crate) fn relevant_line(
+    finding: &Finding,
+    line: &LineScore,
+    snapshot: &Snapshot,
+    encoding: PositionEncoding,
+) -> RelevantLineMessage {
+    RelevantLineMessage {
+        text_document: versioned_document(snapshot),
+        range: range(snapshot, line_span(snapshot, line.line), encoding),
+        function: function_message(finding),
+        line: line_message(finding, line, version(snapshot)),
+    }
 }
 
 /// The table as a message; `None` where no method gave a finding. The findings are at home in the snapshot.
@@ -242,7 +259,7 @@ fn heading(finding: &Finding, source: &str) -> String {
     )
 }
 
-fn file_name(snapshot: &Snapshot) -> &str {
+pub(crate) fn file_name(snapshot: &Snapshot) -> &str {
     snapshot.uri.path().as_str().rsplit('/').next().unwrap_or_default()
 }
 
@@ -252,6 +269,33 @@ fn content(kind: &str, finding: &Finding, snapshot: &Snapshot, lines: &[String])
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let name: String = finding.function.name.chars().map(plain).collect();
     ContentMessage { uri: format!("linelens:/{kind}/{file}/{name}.txt"), text: lines.join("\n") + "\n" }
+}
+
+/// A function by two models; the findings are at home in the snapshot.
+pub(crate) fn models_message(
+    here: (&Finding, &DetectorInfo),
+    there: (&Finding, &DetectorInfo),
+    snapshot: &Snapshot,
+) -> ModelsMessage {
+    let side = |(finding, model): (&'_ Finding, &'_ DetectorInfo)| {
+        finding_message(finding, version(snapshot), model)
+    };
+    let name = file_name(snapshot);
+    let mut text = vec![format!(
+        "{}:{}: {}",
+        escape::terminal(name),
+        here.0.start_line + 1,
+        escape::terminal(&here.0.function.name)
+    )];
+    let a = ModelSide { name: &here.1.name, finding: here.0 };
+    let b = ModelSide { name: &there.1.name, finding: there.0 };
+    text.extend(models::text(a, b, version(snapshot)));
+    ModelsMessage {
+        text_document: versioned_document(snapshot),
+        models: vec![side(here), side(there)],
+        spearman: models::spearman(here.0, there.0),
+        content: content("models", here.0, snapshot, &text),
+    }
 }
 
 /// Two versions of a function; `snapshot` is the one that the client shows.

@@ -1,5 +1,6 @@
 //! `linelens/explain` and the commands.
 
+use super::navigation::Direction;
 use super::{CancelOnDrop, ReadFiles, Server, explain_error, guarded, read_workspace_files, request_failed};
 use crate::detector::Cancellation;
 use crate::explain::Method;
@@ -36,6 +37,20 @@ impl Server {
             COMMAND_RELOAD => self.reload().await,
             COMMAND_COMPARE_METHODS => self.compare_methods(from_proto::argument(&command, arguments)?).await,
             COMMAND_COMPARE_PAIR => self.compare_pair(from_proto::argument(&command, arguments)?).await,
+            COMMAND_IGNORE => self.ignore(from_proto::argument(&command, arguments)?).await,
+            COMMAND_EXPORT_REPORT => self.export_report(from_proto::argument(&command, arguments)?).await,
+            COMMAND_ANALYZE_FILE => self.analyze_file(from_proto::argument(&command, arguments)?).await,
+            COMMAND_ANALYZE_WORKSPACE => {
+                self.analyze_workspace(from_proto::optional_argument(&command, arguments)?).await
+            }
+            COMMAND_SET_MODEL => self.set_model(from_proto::argument(&command, arguments)?).await,
+            COMMAND_COMPARE_MODELS => self.compare_models(from_proto::argument(&command, arguments)?).await,
+            COMMAND_NEXT_LINE => {
+                self.go_to_line(from_proto::argument(&command, arguments)?, Direction::Next).await
+            }
+            COMMAND_PREVIOUS_LINE => {
+                self.go_to_line(from_proto::argument(&command, arguments)?, Direction::Previous).await
+            }
             COMMAND_TOGGLE_LINE => self.toggle_line(from_proto::argument(&command, arguments)?).await,
             COMMAND_SET_LABEL => self.set_label(from_proto::argument(&command, arguments)?).await,
             COMMAND_ADD_NOTE => self.add_note(from_proto::argument(&command, arguments)?).await,
@@ -87,7 +102,7 @@ impl Server {
     }
 
     /// Asks something about the function at a position, under the present settings.
-    fn start(
+    pub(super) fn start(
         &self,
         ask: Ask,
         snapshot: Arc<Snapshot>,
@@ -152,19 +167,19 @@ impl Server {
     }
 
     /// A command's result is seen only by clients with our plugin.
-    fn show_to_plain_clients(&self, text: &str) {
+    pub(super) fn show_to_plain_clients(&self, text: &str) {
         if !self.shared.facts().relevance {
             self.shared.outbox.show(MessageType::INFO, format!("linelens:\n{text}"));
         }
     }
 
-    fn no_function(&self) -> Result<Option<Value>> {
+    pub(super) fn no_function(&self) -> Result<Option<Value>> {
         self.show_to_plain_clients(&crate::syntax::NoFunction::Outside.to_string());
         Ok(None)
     }
 
     /// Many clients drop the error of a command, so plain ones are told beside it.
-    fn refused(&self, reason: &str) -> Error {
+    pub(super) fn refused(&self, reason: &str) -> Error {
         if !self.shared.facts().relevance {
             self.shared.outbox.show(MessageType::WARNING, format!("linelens: {reason}"));
         }
@@ -255,6 +270,23 @@ impl Server {
         self.edit_truth(params.text_document.uri, params.position, |_| Change::Note(note)).await
     }
 
+    async fn ignore(&self, params: IgnoreParams) -> Result<Option<Value>> {
+        let Some(reason) = params.reason else {
+            return Err(from_proto::invalid_params(format!(
+                "{COMMAND_IGNORE}: `reason` is missing: say why, or give an empty one to take the decision back"
+            )));
+        };
+        let EngineState::Ready(model) = self.shared.engine() else {
+            return Err(self.refused("there is no model loaded, so nothing is flagged that could be ignored"));
+        };
+        let snapshot = self.open_document(&params.text_document.uri)?;
+        let offset = self.offset(&snapshot, params.position);
+        let shared = Arc::clone(&self.shared);
+        let write = move || truth::ignore(&shared, &snapshot, offset, &reason, &model.info);
+        let written = tokio::task::spawn_blocking(write).await.map_err(|_| Error::internal_error())?;
+        self.told_what_was_written(written)
+    }
+
     /// Writes what was said of the function at a position to the annotation file of its workspace folder.
     async fn edit_truth(
         &self,
@@ -267,7 +299,15 @@ impl Server {
         let change = change(snapshot.lines.line_at(offset));
         let shared = Arc::clone(&self.shared);
         let edited = tokio::task::spawn_blocking(move || truth::edit(&shared, &snapshot, offset, &change));
-        match edited.await.map_err(|_| Error::internal_error())? {
+        let edited = edited.await.map_err(|_| Error::internal_error())?;
+        self.told_what_was_written(edited)
+    }
+
+    fn told_what_was_written(
+        &self,
+        written: std::result::Result<Option<LabelledMessage>, String>,
+    ) -> Result<Option<Value>> {
+        match written {
             Ok(Some(done)) => {
                 self.settings_changed();
                 if !self.shared.facts().relevance {
@@ -285,14 +325,14 @@ impl Server {
     }
 }
 
-async fn answered(answer: oneshot::Receiver<ExplainAnswer>) -> Result<Option<Answer>> {
+pub(super) async fn answered(answer: oneshot::Receiver<ExplainAnswer>) -> Result<Option<Answer>> {
     match answer.await {
         Ok(answer) => answer.map_err(explain_error),
         Err(_) => Err(explain_error(ExplainFailure::Cancelled)),
     }
 }
 
-fn serialized(value: impl serde::Serialize) -> Result<Value> {
+pub(super) fn serialized(value: impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(value).map_err(|_| Error::internal_error())
 }
 

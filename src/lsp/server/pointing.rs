@@ -1,18 +1,27 @@
 //! What the client asks about a place or a document: hover, code lens, code actions.
 
 use super::Server;
-use crate::analysis::Finding;
+use crate::analysis::{Finding, Options};
 use crate::lsp::actions::{self, Subject};
-use crate::lsp::documents::{Outcome, moved};
+use crate::lsp::documents::{Outcome, Snapshot, TextKey, moved};
+use crate::lsp::hints;
 use crate::lsp::hover::{self, Style};
 use crate::lsp::proto::to_proto;
 use crate::lsp::shared::EngineState;
 use crate::lsp::truth;
 use crate::text::ByteSpan;
+use std::sync::Arc;
 use tower_lsp::ls_types::{
-    CodeActionContext, CodeActionOrCommand, CodeActionParams, Hover, HoverContents, HoverParams,
-    MarkupContent, MarkupKind, TextDocumentPositionParams,
+    CodeActionContext, CodeActionOrCommand, CodeActionParams, DocumentHighlight, DocumentHighlightParams,
+    Hover, HoverContents, HoverParams, MarkupContent, MarkupKind, TextDocumentPositionParams,
 };
+
+/// What is known of the function where the user points.
+struct Pointed {
+    outcome: Option<Outcome>,
+    /// The findings of other methods.
+    others: Vec<Arc<Finding>>,
+}
 
 impl Server {
     pub(super) fn start_hover(&self, params: HoverParams) -> Option<Hover> {
@@ -22,21 +31,10 @@ impl Server {
         let offset = self.offset(&snapshot, position);
         let located = snapshot.function_at_now(offset)?.ok()?;
         let settings = shared.settings_of(&text_document.uri);
-        let (outcome, others) = shared.documents.update(&text_document.uri, |document| {
-            document.hovered = Some(offset);
-            document.cursor_moved = true;
-            let outcome = document.outcome(located.key, &settings.options).cloned();
-            if outcome.is_none() {
-                document.paused = None;
-            }
-            (outcome, document.other_methods(located.key, &settings.options))
-        })?;
+        let Pointed { outcome, others } = self.point_at(&snapshot, offset, located.key, &settings.options)?;
         let style = Style { markdown: shared.facts().markdown };
         let name = &located.function.name;
         let on_name = located.function.name_span.touches(offset);
-        if outcome.is_none() {
-            shared.queue.cursor_moved(located.key);
-        }
         let text = match (outcome, shared.engine()) {
             (Some(Outcome::Found(finding)), EngineState::Ready(model)) => {
                 let truth = shared.truth_of(&snapshot, &located.function);
@@ -46,7 +44,8 @@ impl Server {
                 let finding = at_home(&finding);
                 if on_name {
                     let others: Vec<Finding> = others.iter().map(|other| at_home(other)).collect();
-                    hover::function(&finding, &others, &model, settings.top_lines, style)
+                    let ignored = shared.ignored(&snapshot, &finding, &model.info);
+                    hover::function(&finding, &others, ignored.as_ref(), &model, settings.top_lines, style)
                 } else {
                     hover::line(&finding, snapshot.lines.line_at(offset), style)?
                 }
@@ -68,6 +67,48 @@ impl Server {
         })
     }
 
+    /// The most relevant lines of the function; nothing while it is being analysed.
+    pub(super) fn start_highlights(&self, params: DocumentHighlightParams) -> Option<Vec<DocumentHighlight>> {
+        let TextDocumentPositionParams { text_document, position } = params.text_document_position_params;
+        let shared = &self.shared;
+        let snapshot = shared.documents.snapshot(&text_document.uri)?;
+        let offset = self.offset(&snapshot, position);
+        let located = snapshot.function_at_now(offset)?.ok()?;
+        let settings = shared.settings_of(&text_document.uri);
+        let pointed = self.point_at(&snapshot, offset, located.key, &settings.options)?;
+        let Some(Outcome::Found(finding)) = pointed.outcome else { return None };
+        let finding = moved(&finding, &located.function, &snapshot.lines);
+        Some(hints::highlights(&finding, &snapshot, settings.top_lines, shared.facts().encoding))
+    }
+
+    /// Takes a position for where the user points, and says what is known of the function there. What is not known yet
+    /// is worked on first.
+    fn point_at(
+        &self,
+        snapshot: &Snapshot,
+        offset: usize,
+        key: TextKey,
+        options: &Options,
+    ) -> Option<Pointed> {
+        let shared = &self.shared;
+        let (pointed, has_moved) = shared.documents.update(&snapshot.uri, |document| {
+            let has_moved = document.hovered.replace(offset) != Some(offset);
+            document.cursor_moved = true;
+            let outcome = document.outcome(key, options).filter(|outcome| !outcome.is_glance()).cloned();
+            if outcome.is_none() {
+                document.paused = None;
+            }
+            (Pointed { outcome, others: document.other_methods(key, options) }, has_moved)
+        })?;
+        if pointed.outcome.is_none() {
+            shared.queue.cursor_moved(key);
+        } else if has_moved && shared.facts().refresh_hints && !shared.facts().relevance {
+            // Hints follow the cursor.
+            shared.queue.wake();
+        }
+        Some(pointed)
+    }
+
     pub(super) fn start_actions(&self, params: CodeActionParams) -> Option<Vec<CodeActionOrCommand>> {
         if !wants_ours(&params.context) {
             return None;
@@ -79,7 +120,7 @@ impl Server {
         let function = snapshot.function_at_now(offset)?.ok()?;
         // For clients without our plugin that is all there is to know about the cursor.
         if !shared.facts().relevance {
-            shared.documents.update(&snapshot.uri, |document| document.hovered = Some(offset));
+            self.point_at(&snapshot, offset, function.key, &shared.settings_of(&snapshot.uri).options);
         }
         let truth = shared.truth_of(&snapshot, &function.function);
         let model = match shared.engine() {
@@ -88,7 +129,20 @@ impl Server {
         };
         let settings = shared.settings_of(&snapshot.uri);
         let method = settings.options.method;
+        let known = shared
+            .documents
+            .read(&snapshot.uri, |document| document.outcome(function.key, &settings.options).cloned());
+        let is_ignored = match (known.flatten(), &model) {
+            (Some(Outcome::Found(finding) | Outcome::Glanced(finding)), Some(model)) => {
+                let finding = moved(&finding, &function.function, &snapshot.lines);
+                let ignored = shared.ignored(&snapshot, &finding, &model.info).is_some();
+                finding.flagged.then_some(ignored)
+            }
+            _ => None,
+        };
         let annotator = truth::annotator(&settings);
+        let mut models: Vec<String> = shared.models().into_iter().map(|model| model.name).collect();
+        models.retain(|name| model.as_ref().is_some_and(|model| model.info.name != *name));
         Some(actions::actions(&Subject {
             position: params.range.start,
             offset,
@@ -98,6 +152,8 @@ impl Server {
             can_label: truth::can_label(shared, &snapshot.uri),
             methods: model.as_ref().map_or(&[], |model| &model.methods),
             method: model.as_ref().map_or(method, |model| model.canonical(method)),
+            models: &models,
+            is_ignored,
             asks_for_notes: shared.facts().relevance,
             literals: shared.facts().action_literals,
             snapshot: &snapshot,

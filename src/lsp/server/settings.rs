@@ -4,7 +4,7 @@ use super::{CONFIGURATION_TIMEOUT, Server};
 use crate::config::Source;
 use crate::lsp::proto::{capabilities, from_proto};
 use crate::lsp::shared::Shared;
-use crate::lsp::{options, truth};
+use crate::lsp::{options, reports, truth};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -99,6 +99,7 @@ pub(super) async fn read_workspace_files(shared: Arc<Shared>, which: ReadFiles) 
             }
         }
         truth::refresh(&shared);
+        reports::take_back_stale(&shared);
         shared.queue.wake();
     });
     if read.await.is_err() {

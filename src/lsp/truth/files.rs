@@ -1,11 +1,13 @@
 //! The annotation files: reading them again when they change, and writing to them.
 
-use super::{FolderTruth, TruthStore, place, relative};
+use super::{FolderTruth, TruthStore, place, relative, scope};
 use crate::annotations::Label;
 use crate::annotations::editing::{self, EditError, Edited, Site};
+use crate::annotations::ignores::{self, Author, Ignores};
 use crate::annotations::matching::Place;
 use crate::annotations::store::{FileProblem, Store};
 use crate::config::Settings;
+use crate::detector::DetectorInfo;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::ext::LabelledMessage;
 use crate::lsp::proto::from_proto;
@@ -41,14 +43,16 @@ fn read(shared: &Shared) {
                 && folder.patterns == patterns
                 && !patterns.iter().any(|pattern| pattern.contains(['*', '?', '[', '{']))
                 && folder.store.is_current()
+                && folder.ignores.is_current()
         };
         if shared.truth().folders.iter().any(is_current) {
             continue;
         }
         let store = Arc::new(Store::load(&root, &patterns));
+        let ignores = Arc::new(Ignores::load(&root));
         let mut truth = shared.truth_mut();
         truth.folders.retain(|folder| folder.root != root);
-        truth.folders.push(FolderTruth { root, patterns, store });
+        truth.folders.push(FolderTruth { root, patterns, store, ignores });
     }
     warn(shared);
 }
@@ -82,6 +86,9 @@ fn warn(shared: &Shared) {
         files.insert(path, Vec::new());
     }
     for folder in folders.iter() {
+        for problem in folder.ignores.problems() {
+            files.entry(problem.path.clone()).or_default().push(warning(problem));
+        }
         for problem in folder.store.problems() {
             if folder.store.files().any(|file| file == problem.path) {
                 files.entry(problem.path.clone()).or_default().push(warning(problem));
@@ -182,6 +189,41 @@ pub(crate) fn edit(
     read(shared);
     let (edited, message) = edited.map_err(|error| error.to_string())?;
     let file = Uri::from_file_path(&edited.path).ok_or("the annotation file has no address")?;
+    Ok(Some(LabelledMessage { file, message }))
+}
+
+/// Writes that the function at an offset is passed over for a reason, by what flags functions now, or takes that back where
+/// the reason is empty; `Ok(None)`: there is no function. Not for handlers.
+pub(crate) fn ignore(
+    shared: &Shared,
+    snapshot: &Snapshot,
+    offset: usize,
+    reason: &str,
+    model: &DetectorInfo,
+) -> Result<Option<LabelledMessage>, String> {
+    let Ok(located) = snapshot.function_at(offset) else { return Ok(None) };
+    let _one_at_a_time = shared.reading.lock().unwrap_or_else(PoisonError::into_inner);
+    let (root, file) = target(shared, &snapshot.uri)?;
+    let settings = shared.settings_of(&snapshot.uri);
+    let place = place(snapshot, &located.function, Some(&file));
+    let scope = scope(model, settings.options.threshold.unwrap_or(model.threshold));
+    let name = &located.function.name;
+    let written = if reason.trim().is_empty() {
+        ignores::unset(&root, &place, &scope).map(|(path, was_there)| {
+            let state = if was_there { "is no longer ignored" } else { "was not ignored" };
+            (path, format!("{name} {state}"))
+        })
+    } else {
+        let (annotator, time) = (annotator(&settings), editing::rfc3339(SystemTime::now()));
+        let author = Author { annotator: Some(&annotator), time: Some(&time) };
+        ignores::set(&root, &place, &scope, reason, author).map(|path| {
+            let rule = format!("{} above {}", model.name, scope.threshold);
+            (path, format!("{name} is ignored for {rule}: {}", reason.trim()))
+        })
+    };
+    read(shared);
+    let (path, message) = written.map_err(|error| error.to_string())?;
+    let file = Uri::from_file_path(&path).ok_or("the file has no address")?;
     Ok(Some(LabelledMessage { file, message }))
 }
 

@@ -6,7 +6,7 @@ use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot, moved};
 use crate::lsp::progress::Work;
 use crate::lsp::proto::to_proto;
 use crate::lsp::publish;
-use crate::lsp::queue::{Answer, Ask, Counterpart, ExplainAnswer, ExplainFailure, ExplainJob};
+use crate::lsp::queue::{Answer, Ask, Counterpart, ExplainAnswer, ExplainFailure, ExplainJob, Kind};
 use crate::lsp::shared::{EngineState, Model};
 use crate::syntax::Function;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +52,7 @@ impl Worker {
             }
         };
         let (snapshot, function) = self.current(&job.snapshot, &asked)?;
-        if !self.begin(&snapshot, &function, &job.cancel, true) {
+        if !self.begin(&snapshot, &function, &job.cancel, Kind::Explicit) {
             return Err(ExplainFailure::Cancelled);
         }
         if !self.is_cached(&snapshot, &function.function, &job.options) {
@@ -62,6 +62,7 @@ impl Worker {
             Ask::Finding => format!("linelens: explaining {}", asked.function.name),
             Ask::Methods => format!("linelens: comparing methods on {}", asked.function.name),
             Ask::Pair(_) => format!("linelens: comparing versions of {}", asked.function.name),
+            Ask::Models(_) => format!("linelens: comparing models on {}", asked.function.name),
         };
         let cancel = job.cancel.clone();
         let work =
@@ -69,6 +70,7 @@ impl Worker {
         match &job.ask {
             Ask::Finding => self.finding(job, &snapshot, &function, &model, &work),
             Ask::Methods => self.methods(job, &snapshot, &function, &model, &work),
+            Ask::Models(other) => self.two_models(job, &snapshot, &function, other, &model, &work),
             Ask::Pair(counterpart) => self.pair(job, &snapshot, &function, counterpart, &model, &work),
         }
     }
@@ -175,7 +177,7 @@ impl Worker {
     }
 
     /// Runs the model for a function of a document; the document learns what came out.
-    fn run_for(
+    pub(super) fn run_for(
         &mut self,
         job: &ExplainJob,
         snapshot: &Snapshot,
@@ -197,7 +199,7 @@ impl Worker {
         Ok(finding)
     }
 
-    fn if_modified(&self, failure: ExplainFailure) -> ExplainFailure {
+    pub(super) fn if_modified(&self, failure: ExplainFailure) -> ExplainFailure {
         match failure {
             ExplainFailure::Cancelled if self.was_modified() => ExplainFailure::Modified,
             failure => failure,
@@ -205,12 +207,12 @@ impl Worker {
     }
 
     /// A finding moved to where its function stands, beside the ground truth.
-    fn at_home(&self, finding: &Finding, snapshot: &Snapshot, function: &Function) -> Finding {
+    pub(super) fn at_home(&self, finding: &Finding, snapshot: &Snapshot, function: &Function) -> Finding {
         moved(finding, function, &snapshot.lines).with_truth(self.shared.truth_of(snapshot, function))
     }
 
     /// Where a function of an older snapshot stands in the newest one.
-    fn current(
+    pub(super) fn current(
         &self,
         asked: &Arc<Snapshot>,
         function: &LocatedFunction,
