@@ -92,7 +92,7 @@ fn a_verdict_alone_is_shown_as_one() {
     }
     let lenses = client.call("textDocument/codeLens", json!({"textDocument": {"uri": URI}})).unwrap();
     assert_eq!(lenses[0]["command"]["title"], "p 0.94 · attention:last");
-    assert_eq!(lenses[2]["command"]["title"], "p 0.12");
+    assert_eq!(lenses[3]["command"]["title"], "p 0.12");
     // A hover asks for the relevance.
     assert_eq!(knobs.runs(), ["copy"]);
     assert!(support::text_of(&client.hover(URI, 8, 5)).contains("is being analysed"));
