@@ -96,7 +96,7 @@ fn functions() {
             (6, "label not 0 or 1"),
             (7, "label not 0 or 1"),
             (8, "field missing"),
-            (9, "field missing"),
+            (9, "field empty"),
             (10, "field of a wrong type"),
             (11, "field missing"),
             (12, "field of a wrong type"),
@@ -310,8 +310,8 @@ fn linevul() {
             (10, "line ambiguous"),
             (11, "flaw lines in a benign function"),
             (12, "label not 0 or 1"),
-            (13, "field missing"),
-            (14, "field missing"),
+            (13, "field empty"),
+            (14, "field empty"),
             (15, "wrong number of fields"),
         ]
     );
@@ -545,6 +545,79 @@ fn a_field_that_is_given_twice_is_not_guessed() {
     assert!(
         results[0].as_ref().unwrap_err().to_string().starts_with("row 1: gives the field `target` twice")
     );
+}
+
+#[test]
+fn sarif_results_have_the_cwe_of_their_rule_and_may_be_none() {
+    let result = |line: usize, more: Value| {
+        let mut result = json!({"locations":
+            [{"physicalLocation": {"artifactLocation": {"uri": "f.c"}, "region": {"startLine": line}}}]});
+        result.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        result
+    };
+    let tags = |tags: Value| json!({"tags": tags});
+    let log = json!({"version": "2.1.0", "runs": [{
+    "tool": {
+        "driver": {"name": "t", "rules": [
+            {"id": "overflow", "properties": tags(json!(["security", "external/cwe/cwe-120", "external/cwe/cwe-787"]))},
+            {"id": "free", "properties": tags(json!(["external/cwe/cwe-416", 7]))},
+            {"id": 7, "properties": "none"},
+        ]},
+        "extensions": [{"name": "pack", "rules": [
+            {"id": "leak", "properties": tags(json!(["external/cwe/cwe-401"]))},
+        ]}],
+    },
+    "results": [
+        result(1, json!({"ruleId": "overflow"})),
+        result(2, json!({"ruleIndex": 1, "ruleId": "free"})),
+        result(3, json!({"ruleId": "free/twice"})),
+        result(4, json!({"rule": {"index": 0, "toolComponent": {"index": 0}}})),
+        result(5, json!({"ruleId": "leak", "rule": {"toolComponent": {"name": "pack"}}})),
+        result(6, json!({"ruleId": "leak"})),
+        result(7, json!({"ruleId": "unknown", "ruleIndex": 99})),
+        result(8, json!({"ruleId": "free", "ruleIndex": -1, "baselineState": "unchanged"})),
+        result(9, json!({"suppressions": [{"kind": "external", "status": "rejected"}, {"kind": "inSource", "status": "underReview"}]})),
+        result(10, json!({"suppressions": []})),
+        result(11, json!({"baselineState": "absent"})),
+        result(12, json!({"suppressions": [{"kind": "inSource"}]})),
+        result(13, json!({"suppressions": [{"kind": "external", "status": "rejected"}, {"kind": "external", "status": "accepted"}]})),
+    ]}]});
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log.sarif");
+    std::fs::write(&path, log.to_string()).unwrap();
+    let results: Vec<_> = dataset::import(&path, None).unwrap().collect();
+    let none = "no finding";
+    assert_eq!(faults(&results), (vec![(11, none), (12, none), (13, none)], 10));
+    let said: Vec<String> =
+        results.iter().filter_map(|result| Some(result.as_ref().err()?.to_string())).collect();
+    assert_eq!(said[0], "row 11: is no finding: its baselineState is \"absent\"");
+    assert_eq!(said[1], "row 12: is no finding: it is suppressed");
+    let cwe: Vec<Vec<String>> = good(results.into_iter().filter(Result::is_ok).collect())
+        .into_iter()
+        .map(|sample| sample.record.cwe)
+        .collect();
+    let expected: [&[&str]; 10] = [
+        &["CWE-120", "CWE-787"],
+        &["CWE-416"],
+        &["CWE-416"],
+        &["CWE-401"],
+        &["CWE-401"],
+        &["CWE-401"],
+        &[],
+        &["CWE-416"],
+        &[],
+        &[],
+    ];
+    assert_eq!(cwe, expected);
+}
+
+#[test]
+fn an_empty_function_is_called_empty() {
+    let rows = "{\"func\":\" \",\"target\":1}\n{\"target\":1}\n";
+    let results = read("a.jsonl", rows.as_bytes(), Format::Functions);
+    let said: Vec<String> = results.iter().map(|result| result.as_ref().unwrap_err().to_string()).collect();
+    assert_eq!(said, ["row 1: `func` is empty", "row 2: `func` is missing"]);
+    assert_eq!(faults(&results).0, [(1, "field empty"), (2, "field missing")]);
 }
 
 #[test]

@@ -203,19 +203,14 @@ fn what_somebody_else_changed_is_a_conflict() {
 }
 
 #[test]
-fn a_record_follows_its_edited_function_when_it_is_changed() {
-    let workspace = Workspace::new();
-    workspace.on(CODE, |site| toggle_line(site, 1, false)).unwrap();
-    workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap();
-    let edited = CODE.replace("{\n", "{\n  log();\n");
-    let moved = workspace.on(&edited, |site| toggle_line(site, 4, false)).unwrap();
-    let record = moved.record.unwrap();
-    assert_eq!(record.flaw_lines().collect::<Vec<_>>(), [2, 4, 5]);
-    assert_eq!(record.body_sha256, Some(FunctionLines::new(&edited).sha256()));
-    assert_eq!(record.range, Some((9, 15)));
-
-    // The last line goes from the text, not from the record.
-    let shorter = edited.replace("  use(p);\n  free(p);\n", "  x();\n  y();\n");
+fn a_record_without_a_text_follows_its_edited_function() {
+    let lines = [(2, "  free(p);"), (4, "  use(p);"), (5, "  free(p);")]
+        .map(|(line, text)| format!("{{\"line\":{line},\"text\":\"{text}\",\"label\":\"flaw\"}}"));
+    let workspace = Workspace::with(&format!(
+        "{{\"file\":\"src/a%20b.c\",\"function\":\"f\",\"label\":\"vulnerable\",\"lines\":[{}],\"annotator\":\"ann\"}}\n",
+        lines.join(",")
+    ));
+    let shorter = CODE.replace("{\n", "{\n  log();\n").replace("  use(p);\n  free(p);\n", "  x();\n  y();\n");
     let kept = workspace.on(&shorter, |site| toggle_line(site, 1, false)).unwrap().record.unwrap();
     assert!(kept.body_sha256.is_none(), "the record is not one of this text");
     let texts: Vec<&str> = kept.lines.iter().map(|line| line.text.as_str()).collect();
@@ -223,14 +218,88 @@ fn a_record_follows_its_edited_function_when_it_is_changed() {
     assert!(texts.contains(&"  use(p);"));
     let store = workspace.store();
     assert!(store.problems().is_empty(), "{:?}", store.problems());
-    let functions = [Place { file: Some("src/a b.c"), name: "f", first_line: 9, text: &edited }];
+    assert_eq!(store.records().len(), 1);
+}
+
+/// 0-based flaw lines and the label of `ann` for a text.
+fn truth(workspace: &Workspace, code: &str) -> Option<(Vec<usize>, Label)> {
+    let store = workspace.store();
+    assert!(store.problems().is_empty(), "{:?}", store.problems());
+    let functions = [Place { file: Some("src/a b.c"), name: "f", first_line: 9, text: code }];
     let found = store.find(&functions);
-    let lines: Vec<_> = found.functions[0][0].lines.clone();
-    assert_eq!(
-        lines,
-        [1, 2, 4, 5].map(|line| (line, LineLabel::Flaw)),
-        "found again when the text comes back"
+    let matched = found.functions[0].first()?;
+    let flaws = matched.lines.iter().filter(|(_, label)| *label == LineLabel::Flaw);
+    Some((flaws.map(|(line, _)| *line).collect(), matched.record.label))
+}
+
+#[test]
+fn the_fix_of_a_labelled_function_gets_a_record_of_its_own() {
+    let row = format!(
+        concat!(
+            "{{\"file\":\"src/a%20b.c\",\"function\":\"f\",\"range\":[10,15],\"body_sha256\":\"{}\",\"label\":\"vulnerable\",",
+            "\"lines\":[{{\"line\":2,\"text\":\"  free(p);\",\"label\":\"flaw\"}},{{\"line\":4,\"text\":\"  use(p);\",\"label\":\"flaw\"}}],",
+            "\"cwe\":[\"CWE-416\"],\"pair\":{{\"id\":\"7\",\"role\":\"before\"}},\"annotator\":\"ann\",\"x\":1.50}}\n"
+        ),
+        FunctionLines::new(CODE).sha256()
     );
+    let fixed = "void f(char *p) {\n\n  use(p);\n  done();\n}";
+    let old = || Workspace::with(&format!("{}\n{row}", native::header()));
+
+    let workspace = old();
+    assert_eq!(
+        truth(&workspace, fixed),
+        Some((vec![2], Label::Vulnerable)),
+        "carried over before anybody looks"
+    );
+    let set = workspace.on(fixed, |site| set_label(site, Some(Label::Vulnerable), Label::Benign)).unwrap();
+    let record = set.record.unwrap();
+    assert_eq!((record.label, record.lines.len(), record.cwe.len()), (Label::Benign, 0, 0));
+    assert_eq!((&record.pair, record.body_sha256), (&None, Some(FunctionLines::new(fixed).sha256())));
+    assert_eq!(workspace.text().lines().nth(1), Some(row.trim_end()), "the old row to the byte");
+    assert_eq!(truth(&workspace, CODE), Some((vec![1, 3], Label::Vulnerable)));
+    assert_eq!(truth(&workspace, fixed), Some((vec![], Label::Benign)));
+    // From now on that record is the one that changes.
+    workspace.on(fixed, |site| set_note(site, None, Some("fixed"))).unwrap();
+    workspace.on(fixed, |site| set_label(site, Some(Label::Benign), Label::Unsure)).unwrap();
+    assert_eq!(workspace.store().records().len(), 2);
+    assert_eq!(truth(&workspace, fixed), Some((vec![], Label::Unsure)));
+    assert_eq!(truth(&workspace, CODE), Some((vec![1, 3], Label::Vulnerable)));
+
+    // A mark that was carried over is taken away, and stays away.
+    let workspace = old();
+    let more = workspace.on(fixed, |site| toggle_line(site, 3, false)).unwrap();
+    assert_eq!(flaws(&more), [2, 3]);
+    assert_eq!(more.record.unwrap().cwe, ["CWE-416"]);
+    workspace.on(fixed, |site| toggle_line(site, 3, true)).unwrap();
+    workspace.on(fixed, |site| toggle_line(site, 2, true)).unwrap();
+    assert_eq!(truth(&workspace, fixed), Some((vec![], Label::Vulnerable)), "that label was set");
+    workspace.on(fixed, |site| set_label(site, Some(Label::Vulnerable), Label::Vulnerable)).unwrap();
+    assert_eq!(truth(&workspace, fixed), Some((vec![], Label::Unsure)), "the old text's does not come back");
+    workspace.on(fixed, |site| toggle_line(site, 2, false)).unwrap();
+    workspace.on(fixed, |site| toggle_line(site, 2, true)).unwrap();
+    assert_eq!(truth(&workspace, fixed), Some((vec![], Label::Unsure)));
+    assert_eq!(truth(&workspace, CODE), Some((vec![1, 3], Label::Vulnerable)));
+    assert!(workspace.text().starts_with(&format!("{}\n{row}", native::header())));
+
+    // Whitespace makes no other text.
+    let workspace = old();
+    let first = workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap();
+    assert_eq!(flaws(&first), [1, 3, 4]);
+    let spaced = CODE.replace("  ", "\t");
+    let same = workspace.on(&spaced, |site| toggle_line(site, 4, true)).unwrap();
+    assert_eq!(flaws(&same), [1, 3]);
+    assert_eq!(workspace.store().records().len(), 1);
+}
+
+#[test]
+fn the_last_mark_of_an_edited_function_is_taken_away() {
+    let workspace = Workspace::new();
+    workspace.on(CODE, |site| toggle_line(site, 3, false)).unwrap();
+    let edited = CODE.replace("{\n", "{\n  log();\n");
+    let kept = workspace.on(&edited, |site| toggle_line(site, 4, true)).unwrap();
+    assert_eq!(kept.record.unwrap().label, Label::Unsure);
+    assert_eq!(truth(&workspace, &edited), Some((vec![], Label::Unsure)));
+    assert_eq!(truth(&workspace, CODE), Some((vec![3], Label::Vulnerable)));
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn write(path: &Path, format: Format, rows: usize) -> Kinds {
                     }
                     (_, 3) => {
                         row[1] = b"";
-                        "field missing"
+                        "field empty"
                     }
                     (false, _) => {
                         row[label] = b"1";

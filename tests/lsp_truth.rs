@@ -766,6 +766,37 @@ fn versions_are_compared() {
 }
 
 #[test]
+fn one_annotator_labels_a_function_and_its_fix() {
+    let workspace = Workspace::new();
+    let folder = workspace.path("");
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 3, 6)).unwrap();
+    command(&mut client, "linelens.toggleGroundTruthLine", at(&uri, 4, 4)).unwrap();
+    git(&folder, &["init", "-q"]);
+    git(&folder, &["add", "unit.c"]);
+    git(&folder, &["commit", "-q", "-m", "1"]);
+    let old = workspace.rows();
+    let fixed = UNIT.replace("    strcpy(to, from);", "    copy_at_most(to, from, 8);");
+    client.change(&uri, 2, json!([{"text": fixed}]));
+    client.settle();
+    let mut label = at(&uri, 3, 4);
+    label["label"] = json!("benign");
+    command(&mut client, "linelens.setLabel", label).unwrap();
+    let rows = workspace.rows();
+    assert_eq!((rows.len(), &rows[..1]), (2, &old[..]), "{rows:?}");
+    assert_eq!(rows[1]["label"], "benign");
+    let mut params = at(&uri, 3, 4);
+    params["revision"] = json!("HEAD");
+    let pair = command(&mut client, "linelens.comparePair", params).unwrap();
+    assert_eq!(pair["outcome"], "P-C", "{}", pair["content"]["text"]);
+    assert_eq!(pair["before"]["alignment"]["label"], "vulnerable");
+    assert_eq!(pair["before"]["alignment"]["lines"], json!([3, 4]));
+    assert_eq!(pair["after"]["alignment"]["label"], "benign");
+    client.finish();
+}
+
+#[test]
 fn the_other_half_of_a_pair_comes_before_git() {
     let workspace = Workspace::new();
     let mut before = copy_row("bob", "vulnerable", &[2]);

@@ -3,12 +3,16 @@
 //! The file is read again before each change, and is replaced as a whole: a new file beside it, flushed to the disk, takes
 //! its name. Rows and fields of other tools stay byte for byte. The caller says what it shows; where the file says
 //! otherwise, somebody else was faster, and nothing is written.
+//!
+//! A record that knows its text speaks of that text. Where the function is another one now, a new record begins with what
+//! still applies, and the old one stays: with it the version in git, or the other half of a pair, keeps its ground truth.
 
 use super::dataset::MOST_ROW_BYTES;
 use super::matching::{self, Match, Matched, Place};
 use super::problem::RowProblem;
 use super::store::{MOST_RECORDS, NATIVE_FILE};
 use super::{FunctionLines, Label, LabelledLine, LineLabel, Provenance, Record, native, uri};
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 pub(super) mod file;
@@ -98,6 +102,11 @@ pub fn set_label(site: &Site<'_>, shown: Option<Label>, label: Label) -> Result<
                 None => "the function has no label there".to_string(),
             }));
         }
+        if label == Label::Benign && draft.is_carried && now != Some(label) {
+            draft.record.lines.retain(|line| line.label != LineLabel::Flaw);
+            draft.record.cwe.clear();
+            draft.record.cve.clear();
+        }
         if label == Label::Benign && now != Some(label) && draft.record.flaw_lines().next().is_some() {
             return Err(EditError::Refused(
                 "the function has lines that are marked as ground truth; take these marks away first"
@@ -145,6 +154,8 @@ struct Draft {
     /// Labelled lines that are not in the text any more.
     unmatched: Vec<LabelledLine>,
     is_new: bool,
+    /// What the annotator said of another text, as far as it applies: the start of a record of this one.
+    is_carried: bool,
     /// Nobody set the label: it follows from the lines.
     label_from_lines: bool,
 }
@@ -221,13 +232,18 @@ impl<'a> Site<'a> {
         let matched = found
             .functions
             .get(self.function)
-            .and_then(|matched| matched.iter().max_by_key(|m| position(&own, m)));
-        let row = matched.map(|matched| numbers[position(&own, matched)]);
+            .and_then(|matched| matched.iter().max_by_key(|m| (Reverse(m.how), position(&own, m))));
+        let known = matched.map(|matched| numbers[position(&own, matched)]);
+        let mut draft = self.draft(matched, known.map(|row| rows.text(row)))?;
+        let row = known.filter(|_| !draft.is_carried);
         let old_row = row.map(|row| rows.text(row));
-        let mut draft = self.draft(matched, old_row)?;
         change(&mut draft, conflict)?;
         if draft.is_empty() {
-            return Ok((row.map_or_else(|| old.to_vec(), |row| rows.without(&[row])), None));
+            let Some(matched) = matched else { return Ok((old.to_vec(), None)) };
+            // A record that says nothing keeps what was said of another text from speaking of this one.
+            if !draft.is_carried && !self.is_spoken_of(&own, matched.record) {
+                return Ok((row.map_or_else(|| old.to_vec(), |row| rows.without(&[row])), None));
+            }
         }
         self.finish(&mut draft)?;
         let text = raw::row(&draft.record, draft.label_from_lines, old_row).map_err(unusable)?;
@@ -253,8 +269,26 @@ impl<'a> Site<'a> {
         let function = FunctionLines::new(place.text);
         let Some(matched) = matched else {
             let record = function.record(Label::Vulnerable, []);
-            return Ok(Draft { record, unmatched: Vec::new(), is_new: true, label_from_lines: false });
+            return Ok(Draft {
+                record,
+                unmatched: Vec::new(),
+                is_new: true,
+                is_carried: false,
+                label_from_lines: false,
+            });
         };
+        let label_from_lines = row.is_some_and(raw::has_label_from_lines);
+        if is_of_another_text(matched) {
+            let lines = matched.lines.iter().map(|(line, label)| function.labelled(*line, *label)).collect();
+            let record = Record { lines, pair: None, dataset: None, ..matched.record.clone() };
+            return Ok(Draft {
+                record,
+                unmatched: Vec::new(),
+                is_new: false,
+                is_carried: true,
+                label_from_lines,
+            });
+        }
         let mut record = matched.record.clone();
         let unmatched: Vec<LabelledLine> = matched.unmatched.iter().map(|line| (*line).clone()).collect();
         if matched.how != Match::Text {
@@ -262,8 +296,14 @@ impl<'a> Site<'a> {
                 matched.lines.iter().map(|(line, label)| function.labelled(*line, *label)).collect();
             record.lines.extend(unmatched.iter().cloned());
         }
-        let label_from_lines = row.is_some_and(raw::has_label_from_lines);
-        Ok(Draft { record, unmatched, is_new: false, label_from_lines })
+        Ok(Draft { record, unmatched, is_new: false, is_carried: false, label_from_lines })
+    }
+
+    /// Whether the annotator says something of the function beside `but`.
+    fn is_spoken_of(&self, own: &[Record], but: &Record) -> bool {
+        let others: Vec<Record> = own.iter().filter(|record| !std::ptr::eq(*record, but)).cloned().collect();
+        let found = matching::find(&others, self.functions);
+        found.functions.get(self.function).is_some_and(|matched| !matched.is_empty())
     }
 
     /// The record as one of the function's text of today.
@@ -295,6 +335,12 @@ impl<'a> Site<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether the record knows its text, and that is not the function's of today, whitespace apart.
+fn is_of_another_text(matched: &Matched<'_>) -> bool {
+    let knows_its_text = matched.record.body_sha256.is_some() || matched.record.body_sha256_ws.is_some();
+    knows_its_text && matched.how > Match::TextWithoutWhitespace
 }
 
 fn position(records: &[Record], matched: &Matched<'_>) -> usize {

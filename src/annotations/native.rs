@@ -338,12 +338,27 @@ pub(super) fn is_rfc3339(text: &str) -> bool {
     let within = |range: std::ops::Range<usize>, most: u32| {
         text.get(range).and_then(|digits| digits.parse::<u32>().ok()).is_some_and(|value| value <= most)
     };
-    matches!(zone, "Z" | "z" | "+00:00" | "-00:00")
-        && within(5..7, 12)
-        && within(8..10, 31)
-        && within(11..13, 23)
-        && within(14..16, 59)
-        && within(17..19, 60)
+    let number =
+        |range: std::ops::Range<usize>| text.get(range).and_then(|digits| digits.parse::<u32>().ok());
+    let (Some(year), Some(month), Some(day)) = (number(0..4), number(5..7), number(8..10)) else {
+        return false;
+    };
+    let days = match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    };
+    let is_zone = match zone {
+        "Z" | "z" => true,
+        "+00:00" | "-00:00" => {
+            let end = text.len();
+            within(end - 5..end - 3, 23) && within(end - 2..end, 59)
+        }
+        _ => false,
+    };
+    is_zone && (1..=days).contains(&day) && within(11..13, 23) && within(14..16, 59) && within(17..19, 60)
 }
 
 #[cfg(test)]
@@ -359,6 +374,36 @@ mod tests {
         r#""pair":{"id":"p1","role":"before"},"dataset":{"name":"d.jsonl","row":"7"},"annotator":"ann","#,
         r#""time":"2026-01-31T12:00:00.5+01:00","source":"manual","note":"n"}"#
     );
+
+    #[test]
+    fn times_are_points_in_time() {
+        for good in [
+            "2026-01-31T12:00:00Z",
+            "2024-02-29t23:59:60z",
+            "2000-02-29T00:00:00.25-23:59",
+            "2026-04-30T00:00:00+05:30",
+        ] {
+            assert!(is_rfc3339(good), "{good}");
+        }
+        for bad in [
+            "2026-01-31T12:00:00+99:99",
+            "2026-01-31T12:00:00+24:00",
+            "2026-01-31T12:00:00-01:60",
+            "2026-02-31T12:00:00Z",
+            "2026-02-29T12:00:00Z",
+            "1900-02-29T12:00:00Z",
+            "2026-04-31T12:00:00Z",
+            "2026-00-10T12:00:00Z",
+            "2026-13-10T12:00:00Z",
+            "2026-01-00T12:00:00Z",
+            "2026-01-32T12:00:00Z",
+            "2026-01-31T24:00:00Z",
+            "2026-01-31T12:00:00.Z",
+            "2026-01-31T12:00:00",
+        ] {
+            assert!(!is_rfc3339(bad), "{bad}");
+        }
+    }
 
     fn record(line: &str) -> Record {
         match parse(line).unwrap() {

@@ -40,6 +40,8 @@ pub enum RowProblem {
     FieldCount { found: usize, expected: usize },
     #[error("`{0}` is missing")]
     Missing(&'static str),
+    #[error("`{0}` is empty")]
+    Empty(&'static str),
     #[error("`{field}` is not {expected}")]
     WrongType { field: &'static str, expected: &'static str },
     #[error("`{field}` is {found}, expected 0 or 1")]
@@ -89,6 +91,7 @@ impl RowProblem {
             RowProblem::GivenTwice(_) => "field given twice",
             RowProblem::FieldCount { .. } => "wrong number of fields",
             RowProblem::Missing(_) => "field missing",
+            RowProblem::Empty(_) => "field empty",
             RowProblem::WrongType { .. } => "field of a wrong type",
             RowProblem::NotALabel { .. } => "label not 0 or 1",
             RowProblem::LineOutside { .. } => "line outside the function",

@@ -257,10 +257,10 @@ fn check(command: &Check, output: &mut Output) -> Result<usize, Failure> {
         let [vulnerable, benign, unsure] = labels;
         output.line(&format!(
             "{}: {format}, {} functions: {vulnerable} vulnerable, {benign} benign, {unsure} unsure; {with_lines} with \
-             {lines} labelled lines; {} bad rows",
+             {lines} labelled lines; {}",
             escape::terminal(&file.to_string_lossy()),
             count.good,
-            count.bad
+            bad_rows(count.bad)
         ))?;
         bad += count.bad;
     }
@@ -325,7 +325,7 @@ fn each(
     }
     if count.bad > 0 {
         let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        output.warn(&format!("{name}: {} bad rows: {}", count.bad, kinds.join(", ")));
+        output.warn(&format!("{name}: {}: {}", bad_rows(count.bad), kinds.join(", ")));
     }
     if repeated > shown {
         output.warn(&format!("{name}: {repeated} rows repeat one of their annotator"));
@@ -481,4 +481,8 @@ impl<'a> AgreementJson<'a> {
             records_without_hash: agreement.without_hash,
         }
     }
+}
+
+fn bad_rows(count: usize) -> String {
+    format!("{count} bad row{}", if count == 1 { "" } else { "s" })
 }

@@ -373,7 +373,7 @@ fn object(bytes: &[u8]) -> Result<Map<String, Value>, RowProblem> {
 fn code(fields: &Map<String, Value>, field: &'static str) -> Result<String, RowProblem> {
     match fields.get(field) {
         None | Some(Value::Null) => Err(RowProblem::Missing(field)),
-        Some(Value::String(text)) if text.trim().is_empty() => Err(RowProblem::Missing(field)),
+        Some(Value::String(text)) if text.trim().is_empty() => Err(RowProblem::Empty(field)),
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(RowProblem::WrongType { field, expected: "a string" }),
     }

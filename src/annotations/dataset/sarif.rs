@@ -8,7 +8,7 @@ use crate::annotations::problem::{RowError, RowProblem};
 use crate::annotations::{Label, LabelledLine, LineLabel, Provenance, Record, Sample, uri};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 /// A longer log is not read: unlike rows, it is held as far as it speaks of lines.
@@ -27,6 +27,9 @@ struct Log {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Run {
+    /// Read field by field: what is wrong in it hides no result.
+    #[serde(default)]
+    tool: Value,
     #[serde(default)]
     results: Option<Vec<AnyResult>>,
     #[serde(default)]
@@ -62,7 +65,13 @@ struct ArtifactLocation {
 #[serde(rename_all = "camelCase")]
 struct SarifResult {
     kind: Option<String>,
+    baseline_state: Option<String>,
+    #[serde(default)]
+    suppressions: Option<Vec<Suppression>>,
     rule_id: Option<String>,
+    rule_index: Option<i64>,
+    #[serde(default)]
+    rule: Option<RuleReference>,
     message: Option<Message>,
     #[serde(default)]
     locations: Vec<Location>,
@@ -89,6 +98,26 @@ impl Properties {
     fn texts(value: &Option<Value>) -> impl Iterator<Item = &str> {
         value.iter().filter_map(Value::as_array).flatten().filter_map(Value::as_str)
     }
+}
+
+#[derive(Deserialize)]
+struct Suppression {
+    status: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RuleReference {
+    id: Option<String>,
+    index: Option<i64>,
+    #[serde(default)]
+    tool_component: Option<ComponentReference>,
+}
+
+#[derive(Deserialize)]
+struct ComponentReference {
+    name: Option<String>,
+    index: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -153,9 +182,10 @@ pub(super) fn read(
         // Each run speaks for a tool of its own.
         let name = if number == 0 { name.to_string() } else { format!("{name}#{}", number + 1) };
         let files = Files { artifacts: run.artifacts, bases: run.original_uri_base_ids };
+        let rules = Rules::new(&run.tool);
         for result in run.results.unwrap_or_default() {
             row += 1;
-            match records(result, &files) {
+            match records(result, &files, &rules) {
                 Ok(records) => {
                     rows.extend(
                         records.into_iter().map(|record| Ok(sample(row, &name, String::new(), record))),
@@ -168,17 +198,27 @@ pub(super) fn read(
     Ok(rows.into_iter())
 }
 
-fn records(result: AnyResult, files: &Files) -> Result<Vec<Record>, RowProblem> {
+fn records(result: AnyResult, files: &Files, rules: &Rules) -> Result<Vec<Record>, RowProblem> {
     let result = result.0.map_err(RowProblem::NotARecord)?;
     // SARIF §3.27.9: without a kind it is `fail`.
     let kind = result.kind.as_deref().unwrap_or("fail");
     if !["fail", "review", "open"].contains(&kind) {
         return Err(RowProblem::NoFinding(format!("its kind is {kind:?}")));
     }
+    if result.baseline_state.as_deref() == Some("absent") {
+        return Err(RowProblem::NoFinding("its baselineState is \"absent\"".to_string()));
+    }
+    // SARIF §3.35: without a status it is accepted.
+    let is_accepted = |status: &Option<String>| status.as_deref().is_none_or(|status| status == "accepted");
+    if result.suppressions.iter().flatten().any(|suppression| is_accepted(&suppression.status)) {
+        return Err(RowProblem::NoFinding("it is suppressed".to_string()));
+    }
     if result.locations.is_empty() {
         return Err(RowProblem::NoLocation("it has no location".to_string()));
     }
-    let rule = result.rule_id.as_deref();
+    let reference = result.rule.unwrap_or_default();
+    let rule = result.rule_id.as_deref().or(reference.id.as_deref());
+    let of_rule = rules.cwe(rule, result.rule_index, &reference);
     let taxa = result.taxa.iter().filter_map(|taxon| taxon.id.as_deref());
     let properties = result.properties.unwrap_or_default();
     let cwe = identifiers(
@@ -188,6 +228,7 @@ fn records(result: AnyResult, files: &Files) -> Result<Vec<Record>, RowProblem> 
             .flat_map(cwe_numbers)
             .collect::<Vec<_>>()
             .iter()
+            .chain(of_rule)
             .map(String::as_str),
     );
     let cve = identifiers(Properties::texts(&properties.cve));
@@ -253,6 +294,73 @@ fn place(location: Location, files: &Files, label: LineLabel) -> Result<Place, R
         })
         .collect();
     Ok((file, (first, first + count - 1), lines))
+}
+
+/// The CWEs of the rules of a run's tool: in their tags, as in `external/cwe/cwe-120`, and their names.
+struct Rules {
+    /// The driver, then the extensions.
+    components: Vec<Component>,
+}
+
+struct Component {
+    name: String,
+    rules: Vec<Vec<String>>,
+    by_id: HashMap<String, usize>,
+}
+
+impl Rules {
+    fn new(tool: &Value) -> Rules {
+        let extensions = tool.get("extensions").and_then(Value::as_array).into_iter().flatten();
+        let components = std::iter::once(tool.get("driver").unwrap_or(&Value::Null)).chain(extensions);
+        Rules { components: components.map(Component::new).collect() }
+    }
+
+    /// Of the rule that a result names, by its place or else by its id; the parts of an id after a `/` may be left out in
+    /// the rule's (SARIF §3.27.5).
+    fn cwe(&self, id: Option<&str>, index: Option<i64>, reference: &RuleReference) -> &[String] {
+        let component = match &reference.tool_component {
+            None => self.components.first(),
+            Some(ComponentReference { index: Some(index), .. }) => {
+                usize::try_from(*index).ok().and_then(|index| self.components.get(index + 1))
+            }
+            Some(ComponentReference { name, .. }) => {
+                self.components.iter().find(|component| Some(&component.name) == name.as_ref())
+            }
+        };
+        let of_index = || {
+            let index = usize::try_from(index.or(reference.index)?).ok()?;
+            component?.rules.get(index)
+        };
+        let of_id = || {
+            let mut id = id?;
+            loop {
+                let of = |component: &'_ Component| component.by_id.get(id).copied();
+                let mut all = component.into_iter().chain(&self.components);
+                if let Some(found) = all.find_map(|component| component.rules.get(of(component)?)) {
+                    return Some(found);
+                }
+                id = id.rsplit_once('/')?.0;
+            }
+        };
+        of_index().or_else(of_id).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Component {
+    fn new(component: &Value) -> Component {
+        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_string);
+        let mut by_id = HashMap::new();
+        let mut rules = Vec::new();
+        for rule in component.get("rules").and_then(Value::as_array).into_iter().flatten() {
+            let id = text(rule, "id").unwrap_or_default();
+            let tags = rule.pointer("/properties/tags").and_then(Value::as_array).into_iter().flatten();
+            let mut cwe: Vec<String> = tags.filter_map(Value::as_str).flat_map(cwe_numbers).collect();
+            cwe.extend(cwe_numbers(&id));
+            by_id.entry(id).or_insert(rules.len());
+            rules.push(cwe);
+        }
+        Component { name: text(component, "name").unwrap_or_default(), rules, by_id }
+    }
 }
 
 struct Files {

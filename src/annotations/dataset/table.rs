@@ -90,12 +90,12 @@ impl Table {
         };
         let code = field(columns.code)?;
         if code.trim().is_empty() {
-            return Err(RowProblem::Missing(columns.code_name));
+            return Err(RowProblem::Empty(columns.code_name));
         }
         let is_vulnerable = match field(columns.target)?.trim() {
             "0" | "0.0" => false,
             "1" | "1.0" => true,
-            "" => return Err(RowProblem::Missing(columns.target_name)),
+            "" => return Err(RowProblem::Empty(columns.target_name)),
             found => {
                 return Err(RowProblem::NotALabel { field: columns.target_name, found: shortened(found) });
             }

@@ -88,7 +88,12 @@ impl Malformed {
         if self.total() > 0 {
             let kinds: Vec<String> =
                 self.kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-            output.warn(&format!("{name}: {} rows were skipped: {}", self.total(), kinds.join(", ")));
+            output.warn(&format!(
+                "{name}: {} {} skipped: {}",
+                self.total(),
+                if self.total() == 1 { "row was" } else { "rows were" },
+                kinds.join(", ")
+            ));
         }
     }
 }

@@ -143,8 +143,9 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
         let kinds: Vec<String> =
             split.malformed.kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         texts.push(format!(
-            "{} rows were malformed and skipped: {}.",
+            "{} {} malformed and skipped: {}.",
             split.malformed.total(),
+            if split.malformed.total() == 1 { "row was" } else { "rows were" },
             kinds.join(", ")
         ));
     }
