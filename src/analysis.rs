@@ -544,15 +544,13 @@ impl Analyzer {
         }
         let groups: Vec<Vec<usize>> = by_line.iter().map(|line| line.tokens.clone()).collect();
         let subject = computed.subject(&groups);
-        let relevance = explain::explain(
-            options.method,
-            options.manner(),
-            &mut self.detector,
-            subject,
-            cancel,
-            progress,
-        )?;
-        let relevance = Arc::new(relevance);
+        let relevance =
+            explain::explain(options.method, options.manner(), &mut self.detector, subject, cancel, progress);
+        // These fill every run: what they leave would lie beside what the next method asks for.
+        if matches!(options.method, Method::IntegratedGradients | Method::Occlusion) {
+            self.detector.give_memory_back();
+        }
+        let relevance = Arc::new(relevance?);
         // Lines are not part of the key: the same text has the same lines, whatever stands around it.
         if !comes_with_the_verdict(options.method, options) {
             self.relevance.put(key, relevance.clone());
