@@ -148,6 +148,8 @@ fn parts_hold_what_belongs_to_them() {
         (size(Dimension::BenignSide, "fixes"), size(Dimension::BenignSide, "unpaired functions")),
         (6, 4)
     );
+    assert_eq!(part(Dimension::BenignSide, "fixes").pairs.unwrap().pairs, 2);
+    assert_eq!(part(Dimension::BenignSide, "unpaired functions").pairs, None, "their fixes are not in it");
     assert_eq!(part(Dimension::Source, "a").pairs.unwrap().pairs, 2);
     assert_eq!(part(Dimension::Source, "b").pairs, None);
     assert!(part(Dimension::Source, "b").alignment[0].is_none());

@@ -360,6 +360,10 @@ impl Evaluated<'_> {
 
     fn slice(&self, by: Dimension, name: String, part: &BTreeSet<usize>, sides: &Sides) -> Slice {
         let indices: Vec<usize> = part.iter().copied().collect();
+        // Vulnerable functions beside unpaired ones leave their fixes behind.
+        let is_whole = |after: &[usize]| after.iter().any(|index| part.contains(index));
+        let kept = |(_, after): &&(Vec<usize>, Vec<usize>)| by != Dimension::BenignSide || is_whole(after);
+        let sides: Sides = sides.iter().filter(kept).cloned().collect();
         let align = |(_, found): &(Method, HashMap<usize, Explanation>)| {
             localisation::summarize(&self.alignments(&indices, found), self.seed)
         };
@@ -367,7 +371,7 @@ impl Evaluated<'_> {
             by,
             name,
             functions: functions::metrics(&self.judged(&indices)),
-            pairs: pairs::table(&self.pairs(sides, Some(part)).0, self.threshold),
+            pairs: pairs::table(&self.pairs(&sides, Some(part)).0, self.threshold),
             alignment: self.explanations.iter().map(align).collect(),
         }
     }
