@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are tests.
 
+#[path = "support/folder.rs"]
+mod folder;
 #[path = "support/lsp.rs"]
 mod support;
 
+use folder::Workspace;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use support::{Client, Knobs, PATIENCE, Setup, UNIT, URI, at, plain, plugin, pulling, with};
 
@@ -24,32 +26,7 @@ fn setup() -> Setup {
     }
 }
 
-struct Workspace {
-    folder: tempfile::TempDir,
-}
-
 impl Workspace {
-    fn new(files: &[(&str, &str)]) -> Workspace {
-        let workspace = Workspace { folder: tempfile::tempdir().unwrap() };
-        for (name, text) in files {
-            workspace.write(name, text);
-        }
-        workspace
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        std::fs::write(self.path(name), text).unwrap();
-    }
-
-    fn uri(&self, name: &str) -> String {
-        format!("file://{}", self.path(name).display()).trim_end_matches('/').to_string()
-    }
-
     fn setup(&self) -> Setup {
         Setup { folders: vec![self.uri("")], ..setup() }
     }

@@ -282,20 +282,11 @@ impl Worker {
             (settings.machine(), settings.roots())
         };
         // Before it is loaded: what changes meanwhile is loaded again.
-        let directory = machine.model.clone().or_else(|| {
-            let known = shared.model_files();
-            known.as_ref().filter(|_| machine.model.is_none()).map(|files| files.directory.clone())
-        });
+        let known = || shared.model_files().as_ref().map(|files| files.directory.clone());
+        let directory = machine.model.clone().or_else(known);
         let files = directory.as_deref().map(ModelFiles::look);
         *shared.model_files() = files;
-        let start = &mut self.start;
-        let load = || {
-            let mut engine = start(&machine, &roots)?;
-            let model = Model { info: engine.info().clone(), methods: engine.methods() };
-            Ok((engine, model))
-        };
-        let result = catch_unwind(AssertUnwindSafe(load))
-            .unwrap_or_else(|panic| Err(format!("loading the model failed: {}", panic_message(&*panic))));
+        let result = load(&mut self.start, &machine, &roots);
         drop(work);
         match result {
             Ok((engine, model)) => {
@@ -496,6 +487,21 @@ impl Worker {
         }
         result
     }
+}
+
+/// The boundary at which errors and panics of loading a model are caught.
+fn load(
+    start: &mut StartEngine,
+    machine: &Machine,
+    roots: &[PathBuf],
+) -> Result<(Box<dyn Engine>, Model), String> {
+    let load = || {
+        let mut engine = start(machine, roots)?;
+        let model = Model { info: engine.info().clone(), methods: engine.methods() };
+        Ok((engine, model))
+    };
+    catch_unwind(AssertUnwindSafe(load))
+        .unwrap_or_else(|panic| Err(format!("loading the model failed: {}", panic_message(&*panic))))
 }
 
 /// The boundary at which errors and panics of the analysis are caught.

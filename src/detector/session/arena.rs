@@ -3,9 +3,8 @@
 //! of a short one's time.
 
 use super::{RunError, failed};
-use crate::graph::Graph;
-use crate::graph::Weights;
 use crate::graph::onnx::tensor_proto::DataType;
+use crate::graph::{Graph, Weights};
 use ort::AsPointer;
 use ort::environment::Environment;
 use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};

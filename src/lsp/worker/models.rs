@@ -1,7 +1,7 @@
 //! Other models than the one that is loaded: their names, and one of them beside it.
 
 use super::plan::Depth;
-use super::{Engine, Worker, panic_message, run};
+use super::{Engine, Worker, load, run};
 use crate::analysis::Options;
 use crate::detector::{self, DetectorInfo};
 use crate::lsp::documents::{LocatedFunction, Snapshot};
@@ -9,7 +9,6 @@ use crate::lsp::progress::Work;
 use crate::lsp::proto::to_proto;
 use crate::lsp::queue::{Answer, ExplainAnswer, ExplainFailure, ExplainJob};
 use crate::lsp::shared::{Model, NamedModel, Shared};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use tower_lsp::ls_types::MessageType;
@@ -114,14 +113,7 @@ impl Worker {
         if other.directory.is_some() {
             machine.model = other.directory.clone();
         }
-        let start = &mut self.start;
-        let load = || {
-            let mut engine = start(&machine, &roots)?;
-            let model = Model { info: engine.info().clone(), methods: engine.methods() };
-            Ok((engine, model))
-        };
-        let loaded = catch_unwind(AssertUnwindSafe(load))
-            .unwrap_or_else(|panic| Err(format!("loading the model failed: {}", panic_message(&*panic))));
+        let loaded = load(&mut self.start, &machine, &roots);
         let (engine, model) = loaded.map_err(|reason| {
             ExplainFailure::Failed(format!("the model \"{}\" cannot be loaded: {reason}", other.name))
         })?;
