@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod comparison;
+pub mod likeness;
 pub mod models;
 pub mod pair;
 

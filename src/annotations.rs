@@ -4,7 +4,7 @@
 //!
 //! [`native`] is linelens's own file format, [`dataset`] reads it and those of published data sets, [`store`] holds what
 //! applies to a workspace, [`matching`] says which record belongs to which function of an open file, [`editing`] writes
-//! what a person marks, [`ignores`] holds what is passed over, [`policy`] and [`agreement`] compare what several people say.
+//! what a person marks, [`ignores`] holds what is passed over, [`lost`] says which records have no function any more, [`policy`] and [`agreement`] compare what several people say.
 
 pub mod agreement;
 pub mod atomic;
@@ -14,6 +14,7 @@ pub mod editing;
 pub mod export;
 pub mod function;
 pub mod ignores;
+pub mod lost;
 pub mod matching;
 pub mod native;
 pub mod policy;

@@ -24,6 +24,9 @@ pub struct AlignmentShape {
     /// From `"1"`, `"3"`, `"5"` and `"10"` to whether one of so many lines is true.
     pub top_k: Map<String, Value>,
     pub unmatched: usize,
+    /// How many of `lines` have changed since they were labelled.
+    #[serde(default)]
+    pub changed: usize,
     pub outside_window: usize,
     pub policy: String,
     /// `vulnerable`, `benign` or `unsure`.
@@ -50,6 +53,7 @@ impl AlignmentShape {
             ifa: alignment.ifa,
             top_k: TOP_K.iter().zip(alignment.top_k).map(|(k, hit)| (k.to_string(), hit.into())).collect(),
             unmatched: truth.unmatched,
+            changed: truth.approximate.len(),
             outside_window: alignment.outside_window,
             policy: truth.policy.clone(),
             label: truth.label_name().to_string(),

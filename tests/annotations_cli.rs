@@ -97,7 +97,7 @@ fn sarif_goes_out_and_comes_back() {
     std::fs::write(folder.path().join("truth.jsonl"), text).unwrap();
     let output = run(folder.path(), &["export", "truth.jsonl", "--out", "log.sarif"]);
     assert_eq!(code(&output), Some(0), "{}", messages(&output));
-    assert!(messages(&output).contains("1 records without labelled lines"));
+    assert!(messages(&output).contains("1 record without labelled lines is not in the log"));
     assert!(messages(&output).contains("1 records without a file and a range"));
     let log: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("log.sarif")).unwrap()).unwrap();

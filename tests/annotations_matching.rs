@@ -114,6 +114,9 @@ fn a_renamed_function_is_found_by_its_range() {
     let renamed = COPY.replace("int copy(", "int copy_string(");
     let matched = one(&records, place("src/copy.c", "copy_string", 12, &renamed));
     assert_eq!((matched.how, lines(&matched)), (Match::FileAndRange, vec![4, 5]));
+    // Moved, too, it is known by its lines.
+    let matched = one(&records, place("src/copy.c", "copy_string", 300, &renamed));
+    assert_eq!((matched.how, lines(&matched)), (Match::FileAndLines, vec![4, 5]));
     // A neighbour that took the place of a deleted function has none of its lines.
     let other = "int other(void) {\n\treturn 1;\n}";
     let found = matching::find(&records, &[place("src/copy.c", "other", 9, other)]);
@@ -165,14 +168,18 @@ fn of_two_editions_each_keeps_its_record() {
 }
 
 #[test]
-fn an_edited_edition_keeps_the_record_that_an_equal_one_has_too() {
+fn a_record_that_found_its_text_speaks_of_no_other_function() {
     let records = [record("src/copy.c", "copy", 9, COPY, &[4])];
     let edited = COPY.replace("return -1", "return -3");
     let found = matching::find(
         &records,
         &[place("src/copy.c", "copy", 9, &edited), place("src/copy.c", "copy", 25, COPY)],
     );
-    assert_eq!(found.functions.iter().map(|all| lines(&all[0])).collect::<Vec<_>>(), [[4], [4]]);
+    assert_eq!(
+        found.functions.iter().map(|all| all.iter().map(lines).collect::<Vec<_>>()).collect::<Vec<_>>(),
+        [vec![], vec![vec![4]]]
+    );
+    assert!(found.lost.is_empty());
 }
 
 #[test]

@@ -84,6 +84,20 @@ fn every_name_of_the_schema_is_read_and_no_other() {
     }
 }
 
+/// Whole rows are not run through the schema here; these are its rules that hold over several fields.
+#[test]
+fn a_benign_function_has_no_flaw_lines_in_the_schema_either() {
+    let schema = schema();
+    let record = &schema["$defs"]["record"];
+    assert_eq!(record["if"], json!({"properties": {"label": {"const": "benign"}}}));
+    assert_eq!(record["then"]["properties"]["lines"]["items"]["properties"]["label"]["const"], "unsure");
+    assert_eq!(record["properties"]["lines"]["uniqueItems"], true);
+    let mut row: Value = serde_json::from_str(&native::to_line(&full())).unwrap();
+    row["label"] = json!("benign");
+    row["lines"][0]["label"] = json!("unsure");
+    assert!(native::parse(&row.to_string()).is_ok());
+}
+
 #[test]
 fn required_fields_are_required_and_others_are_not() {
     let schema = schema();
@@ -117,6 +131,17 @@ fn what_the_schema_forbids_is_refused() {
         ("/file", json!(1)),
         ("/range", json!([1])),
         ("/range", json!([1, 4, 5])),
+        ("/label", json!("benign")),
+        ("/time", json!("2026-02-30T12:00:00Z")),
+        ("/time", json!("2026-04-31T12:00:00Z")),
+        ("/time", json!("2026-01-31T24:00:00Z")),
+        ("/time", json!("2026-01-31T12:00:61Z")),
+        ("/time", json!("2026-01-31T12:00:00+24:00")),
+        // What the schema says in words alone.
+        ("/range", json!([10, 3])),
+        ("/lines/1/line", json!(2)),
+        ("/lines/1/line", json!(9)),
+        ("/time", json!("2026-02-29T12:00:00Z")),
         ("/range", json!([0, 4])),
         ("/range", json!(["1", 4])),
         ("/body_sha256", json!("00")),

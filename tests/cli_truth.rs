@@ -180,6 +180,69 @@ fn a_flaw_that_the_fix_changed_is_marked_as_such() {
     assert!(pair["before"]["lines"][2].get("approximate").is_none());
 }
 
+#[test]
+fn a_flaw_that_was_changed_is_marked_in_every_view() {
+    let mut row = row("bob");
+    row["lines"][0]["before"] = json!("{");
+    row["lines"][0]["after"] = json!("\treturn 0;");
+    let folder = workspace(&[row]);
+    let path = folder.path();
+    std::fs::write(path.join("a.c"), SOURCE.replace("strcpy(to, from)", "strcpy(to, from + 1)")).unwrap();
+    let explain =
+        |format: &str| out(&linelens(path, &["explain", "a.c", "--threshold", "0", "--format", format]));
+    let text = explain("ansi");
+    assert!(
+        text.contains("ground truth (marked *, or ~ where the line has changed since it was labelled)"),
+        "{text}"
+    );
+    let marked: Vec<&str> = text.lines().filter(|line| line.contains(" ~ │")).collect();
+    assert_eq!(marked.len(), 1, "{text}");
+    assert!(marked[0].contains("strcpy") && !text.contains(" * │"), "{text}");
+    let da = text.lines().find(|line| line.starts_with("DA ")).unwrap();
+    assert!(da.contains("; 1 of 1 line changed since labelled)"), "{da}");
+    let page = explain("html");
+    assert!(page.contains("ground truth; the line has changed since it was labelled\">~<"), "{page}");
+    assert!(!page.contains(">●<"), "{page}");
+    let finding: Value = serde_json::from_str(&explain("json")).unwrap();
+    assert_eq!(
+        (&finding["alignment"]["changed"], &finding["lines"][2]["approximate"]),
+        (&json!(1), &json!(true))
+    );
+    // Broken differently it is the same text.
+    std::fs::write(path.join("a.c"), SOURCE.replace("strcpy(to, from)", "strcpy(to,\n\t    from)")).unwrap();
+    let finding: Value = serde_json::from_str(&explain("json")).unwrap();
+    assert_eq!(
+        (&finding["alignment"]["changed"], &finding["alignment"]["lines"]),
+        (&json!(0), &json!([5, 6]))
+    );
+}
+
+#[test]
+fn an_overload_finds_itself_in_git() {
+    let one = "int parse(int n)\n{\n\tcheck(n);\n\treturn table[n];\n}\n";
+    let two = "int parse(char *s)\n{\n\tchar to[8];\n\tstrcpy(to, s);\n\treturn to[0];\n}\n";
+    let folder = workspace(&[]);
+    let path = folder.path();
+    std::fs::write(path.join("o.cpp"), format!("{one}\n{two}")).unwrap();
+    git(path, &["init", "-q"]);
+    git(path, &["add", "o.cpp"]);
+    git(path, &["commit", "-q", "-m", "1"]);
+    let (new_one, new_two) = (one.replace("check(n)", "check(n + 1)"), two.replace("[8]", "[16]"));
+    std::fs::write(path.join("o.cpp"), format!("{new_two}\n{new_one}")).unwrap();
+    for (line, was) in [("o.cpp:1", 7), ("o.cpp:8", 1)] {
+        let pair = json(&linelens(path, &["explain", line, "--against", "HEAD", "--format", "json"]));
+        assert_eq!(pair["before"]["function"]["startLine"], was, "{line}");
+        assert!(pair.get("guess").is_none());
+    }
+    // One that is new is compared with the most alike one, and that is said.
+    std::fs::write(path.join("o.cpp"), format!("{one}\n{two}\nint parse(long n)\n{{\n\treturn 1;\n}}\n"))
+        .unwrap();
+    let pair = json(&linelens(path, &["explain", "o.cpp:14", "--against", "HEAD", "--format", "json"]));
+    assert_eq!(pair["guess"], true);
+    let text = out(&linelens(path, &["explain", "o.cpp:14", "--against", "HEAD"]));
+    assert!(text.contains("a guess: several functions of this name"), "{text}");
+}
+
 #[cfg(unix)]
 #[test]
 fn no_git_of_the_repository_is_run() {

@@ -73,7 +73,7 @@ fn rows_that_are_bad_are_named_and_stay_as_they_are() {
         ("{", "is not JSON"),
         (r#"{"function":"f","reason":"r"}"#, "which text is meant"),
         (&format!(r#"{{"function":"f","body_sha256":"{SHA}","reason":" "}}"#), "`reason` is empty"),
-        (&format!(r#"{{"body_sha256":"{SHA}","reason":"r"}}"#), "missing field `function`"),
+        (&format!(r#"{{"body_sha256":"{SHA}","reason":"r"}}"#), "there is no field `function`"),
         (r#"{"function":"f","body_sha256":"AB","reason":"r"}"#, "hexadecimal"),
         (
             &format!(r#"{{"function":"f","body_sha256":"{SHA}","reason":"r","file":"../a.c"}}"#),

@@ -38,6 +38,7 @@ fn methods_are_compared_in_a_table_and_the_hover_remembers() {
     for method in names {
         assert!(text_of(&hover).contains(&format!("| {method} | ")), "{hover}");
     }
+    assert!(text_of(&hover).contains("ρ attention:2"), "how alike their ranks are: {hover}");
     assert_eq!(knobs.runs().len(), 2, "one run a function");
     assert_eq!(command(&mut client, "linelens.compareMethods", at(&uri, 0, 0)).unwrap(), Value::Null);
     client.finish();

@@ -76,6 +76,98 @@ fn alignment_is_in_every_view() {
 }
 
 #[test]
+fn a_line_that_changed_since_it_was_labelled_is_marked_so() {
+    let workspace = Workspace::new();
+    let mut row = copy_row("bob", "vulnerable", &[2]);
+    let now = row["lines"][0]["text"].as_str().unwrap().to_string();
+    row["lines"][0]["text"] = json!(now.replace(';', " + 1;"));
+    row["lines"][0]["before"] = json!(UNIT.lines().nth(2).unwrap());
+    row["lines"][0]["after"] = json!(UNIT.lines().nth(4).unwrap());
+    workspace.annotate(&[row]);
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    let finding = explained(&mut client, &uri, 3);
+    assert_eq!((&finding["alignment"]["changed"], &finding["alignment"]["lines"]), (&json!(1), &json!([3])));
+    let marked = |line: &&Value| line["approximate"] == true;
+    assert_eq!(finding["lines"].as_array().unwrap().iter().filter(marked).count(), 1);
+    let hover = client.hover(&uri, 3, 10);
+    let line = text_of(&hover);
+    assert!(
+        line.contains("ground truth: a flaw by bob") && line.contains("has changed since it was labelled"),
+        "{line}"
+    );
+    let hover = client.hover(&uri, 2, 5);
+    let name = text_of(&hover);
+    assert!(name.contains("1 of 1 line changed since labelled"), "{name}");
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 20, "character": 0}});
+    let hints = json!({"textDocument": {"uri": uri}, "range": range});
+    let hints = client.call("textDocument/inlayHint", hints).unwrap().to_string();
+    assert!(hints.contains("\"~ ") && !hints.contains('●'), "{hints}");
+    assert!(titles(&mut client, &uri)[0].ends_with("; 1 of 1 line changed since labelled)"));
+    client.finish();
+}
+
+#[test]
+fn a_record_without_a_function_is_a_hint_where_that_stood() {
+    let workspace = Workspace::new();
+    let gone = json!({"file": "unit.c", "function": "gone", "range": [8, 10], "label": "vulnerable", "annotator": "bob",
+        "lines": [{"line": 2, "text": "\tgets(line);", "label": "flaw"}]});
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2]), gone]);
+    let mut setup = workspace.setup();
+    setup.capabilities = support::plain();
+    let knobs = Knobs::default();
+    let mut client = Client::start(setup, &knobs);
+    client.ignore("window/logMessage");
+    let uri = workspace.uri("unit.c");
+    client.open(&uri, UNIT);
+    let deadline = std::time::Instant::now() + support::PATIENCE;
+    loop {
+        let published = client.expect("textDocument/publishDiagnostics");
+        let all = published["diagnostics"].as_array().unwrap().clone();
+        let lost: Vec<&Value> = all.iter().filter(|d| d["code"] == "unmatched-annotation").collect();
+        if let [hint] = lost.as_slice() {
+            assert_eq!((&hint["severity"], &hint["range"]["start"]["line"]), (&json!(4), &json!(7)));
+            let said = hint["message"].as_str().unwrap();
+            assert!(said.starts_with("annotations.jsonl, row 3: unmatched: gone, vulnerable"), "{said}");
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "no hint: {published}");
+    }
+    client.ignore("textDocument/publishDiagnostics");
+    client.take("textDocument/publishDiagnostics");
+    client.finish();
+}
+
+#[test]
+fn no_label_is_offered_to_be_taken_back_on_an_overload_that_has_none() {
+    let one = "int parse(int n)\n{\n\treturn n;\n}\n";
+    let two = "int parse(char *s)\n{\n\tputs(s);\n\treturn 1;\n}";
+    let hash: String = {
+        use sha2::Digest;
+        sha2::Sha256::digest(two).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let workspace = Workspace::new();
+    let row = json!({"file": "o.cpp", "function": "parse", "range": [6, 10], "body_sha256": hash, "label": "vulnerable",
+        "annotator": "ann", "lines": [{"line": 3, "text": "\tputs(s);", "label": "flaw"}]});
+    workspace.annotate(&[row]);
+    let text = format!("{}{one}\n{two}\n", "// a line above\n".repeat(40));
+    std::fs::write(workspace.path("o.cpp"), &text).unwrap();
+    let (mut client, _) = workspace.opened_as_is(workspace.setup());
+    let uri = workspace.uri("o.cpp");
+    client.open(&uri, &text);
+    client.settle();
+    until(&mut client, "alignment", |client| explained(client, &uri, 47).get("alignment").is_some());
+    assert!(explained(&mut client, &uri, 42).get("alignment").is_none());
+    let mut label = at(&uri, 42, 4);
+    label["label"] = json!("vulnerable");
+    command(&mut client, "linelens.setLabel", label).unwrap();
+    let rows = workspace.rows();
+    assert_eq!(rows.len(), 2);
+    assert_eq!((&rows[1]["label"], &rows[1]["range"]), (&json!("vulnerable"), &json!([41, 44])));
+    client.finish();
+}
+
+#[test]
 fn the_lens_asks_for_a_method() {
     let workspace = Workspace::new();
     let (mut client, _) = workspace.opened(workspace.setup());

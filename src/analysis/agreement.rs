@@ -3,12 +3,11 @@
 use super::Finding;
 use crate::alignment::{self, Alignment, Unit, Verdicts};
 use crate::annotations::Label;
-use crate::annotations::function::without_whitespace;
-use crate::annotations::matching::Matched;
+use crate::annotations::matching::{Match, Matched};
 use crate::annotations::policy::{Opinion, Policy};
 use crate::lines::{LineScore, reference};
 use crate::text::LineIndex;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Ground truth of one function. Lines are 0-based lines of the document.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +16,7 @@ pub struct GroundTruth {
     pub label: Label,
     /// The lines that are ground truth by the policy, in order.
     pub lines: Vec<usize>,
-    /// Those of them of which no record has the text as it is now: a line that was changed since.
+    /// Those of them whose text no record has as it is now: lines that have changed since they were labelled.
     pub approximate: Vec<usize>,
     /// The texts of the lines that anybody labelled.
     pub texts: BTreeMap<usize, String>,
@@ -27,6 +26,8 @@ pub struct GroundTruth {
     pub silent: Option<String>,
     /// Labelled lines that were not found again in the function's text.
     pub unmatched: usize,
+    /// How a record was found that knows the function under another name, in words.
+    pub found_by: Option<String>,
     pub annotators: Vec<Annotator>,
     pub cwe: Vec<String>,
     pub cve: Vec<String>,
@@ -74,15 +75,25 @@ impl GroundTruth {
             truth.cve.extend(record.cve.iter().cloned());
             truth.notes.extend(record.note.iter().cloned());
         }
-        let known: HashSet<String> = matched
-            .iter()
-            .flat_map(|matched| &matched.record.lines)
-            .map(|labelled| without_whitespace(&labelled.text))
-            .collect();
+        let knows = |matched: &Matched<'_>, line: usize| {
+            matched.lines.binary_search_by_key(&line, |(other, _)| *other).is_ok()
+                && !matched.changed.contains(&line)
+        };
         let is_changed = |line: &usize| {
-            truth.texts.get(line).is_some_and(|text| !known.contains(&without_whitespace(text)))
+            line.checked_sub(start_line)
+                .is_some_and(|line| !matched.iter().any(|matched| knows(matched, line)))
         };
         truth.approximate = truth.lines.iter().copied().filter(is_changed).collect();
+        truth.found_by = matched.iter().find_map(|matched| {
+            let name = matched.record.function.as_deref()?;
+            match matched.how {
+                Match::FileAndLines => {
+                    Some(format!("approximate: {name} is gone, and its labelled lines are here"))
+                }
+                Match::FileAndRange => Some(format!("approximate: {name} is gone, and stood here")),
+                Match::Text | Match::TextWithoutWhitespace | Match::FileAndName => None,
+            }
+        });
         for names in [&mut truth.cwe, &mut truth.cve, &mut truth.notes] {
             names.sort();
             names.dedup();
@@ -129,6 +140,7 @@ impl GroundTruth {
                 _ => None,
             },
             unmatched: 0,
+            found_by: None,
             annotators,
             cwe: Vec::new(),
             cve: Vec::new(),
@@ -162,7 +174,17 @@ impl GroundTruth {
         if self.unmatched > 0 {
             words.push_str(&format!(", {} not found again in the text", self.unmatched));
         }
+        for more in self.changed().iter().chain(&self.found_by) {
+            words.push_str(&format!("; {more}"));
+        }
         words
+    }
+
+    /// How many of its lines are not what was labelled any more. They stay ground truth, as nobody said otherwise.
+    pub fn changed(&self) -> Option<String> {
+        let (changed, all) = (self.approximate.len(), self.lines.len());
+        let noun = if all == 1 { "line" } else { "lines" };
+        (changed > 0).then(|| format!("{changed} of {all} {noun} changed since labelled"))
     }
 
     /// Why there is no ground truth although there are records.
@@ -251,13 +273,16 @@ impl Finding {
 
     /// Detection Alignment beside its null, in a few words.
     pub fn shown_alignment(&self) -> Option<String> {
-        let alignment = &self.agreement.as_ref()?.alignment;
-        Some(match (&alignment.da, alignment.would_be, alignment.null_permutation) {
-            (Err(_), ..) => "DA undefined".to_string(),
-            (Ok(da), Some(would_be), _) => format!("DA {da:.2} (would be {would_be:.2})"),
-            (Ok(da), None, Some(null)) => format!("DA {da:.2} (null {null:.2})"),
-            (Ok(da), None, None) => format!("DA {da:.2}"),
-        })
+        let Agreement { truth, alignment, .. } = self.agreement.as_ref()?;
+        let Ok(da) = &alignment.da else { return Some("DA undefined".to_string()) };
+        let beside = match (alignment.would_be, alignment.null_permutation) {
+            (Some(would_be), _) => Some(format!("would be {would_be:.2}")),
+            (None, Some(null)) => Some(format!("null {null:.2}")),
+            (None, None) => None,
+        };
+        let beside: Vec<String> = beside.into_iter().chain(truth.changed()).collect();
+        let beside = if beside.is_empty() { String::new() } else { format!(" ({})", beside.join("; ")) };
+        Some(format!("DA {da:.2}{beside}"))
     }
 
     /// Whether the ground truth names a line of the document that was changed since it was labelled.
@@ -328,6 +353,7 @@ pub(super) mod tests {
             policy: "majority".to_string(),
             silent: None,
             unmatched: 0,
+            found_by: None,
             annotators: vec![Annotator {
                 name: "bob".to_string(),
                 label: Label::Vulnerable,
@@ -357,6 +383,26 @@ pub(super) mod tests {
         let without = unflagged.with_truth(Some(truth(&[])));
         assert_eq!(without.shown_alignment().unwrap(), "DA undefined");
         assert_eq!(without.with_truth(None).shown_alignment(), None);
+    }
+
+    #[test]
+    fn a_line_that_changed_since_it_was_labelled_is_said_beside_the_number() {
+        let changed = GroundTruth { approximate: vec![2], ..truth(&[1, 2]) };
+        assert_eq!(changed.describe(), "vulnerable by bob, lines 2, 3; 1 of 2 lines changed since labelled");
+        let found = finding(&[0.0, 1.0, 2.0], true).with_truth(Some(changed));
+        // G = {2, 3}: intersection 0.5 + 1, union 1 + 1.
+        assert_eq!(found.agreement.as_ref().unwrap().alignment.da, Ok(0.75));
+        let shown = found.shown_alignment().unwrap();
+        assert!(
+            shown.starts_with("DA 0.75 (null ") && shown.ends_with("; 1 of 2 lines changed since labelled)"),
+            "{shown}"
+        );
+        let unflagged = GroundTruth { approximate: vec![2], ..truth(&[2]) };
+        let found = finding(&[0.0, 1.0, 2.0], false).with_truth(Some(unflagged));
+        assert_eq!(
+            found.shown_alignment().unwrap(),
+            "DA 0.00 (would be 0.67; 1 of 1 line changed since labelled)"
+        );
     }
 
     #[test]

@@ -7,7 +7,6 @@ use crate::annotations::matching::{self, Matched, Place};
 use crate::annotations::{Label, Record};
 use crate::escape;
 use crate::lines::LineScore;
-use crate::syntax::Function;
 use crate::text::LineIndex;
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use std::time::{Duration, Instant};
@@ -15,11 +14,16 @@ use std::time::{Duration, Instant};
 /// A line diff of hostile texts may take long; then more is shown as replaced than was.
 const LONGEST_DIFF: Duration = Duration::from_secs(1);
 
+const GUESS: &str =
+    "a guess: several functions of this name may be the other version; the one that is most like it is shown";
+
 /// A function before and after a change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairView {
     pub before: Finding,
     pub after: Finding,
+    /// Several functions of this name would do as the other version: this is the most alike one.
+    pub is_guess: bool,
     /// Known where one side is labelled vulnerable and the other benign.
     pub outcome: Option<PairOutcome>,
     /// All lines of both versions in reading order: what was deleted before what was inserted.
@@ -73,6 +77,9 @@ impl PairView {
             },
             format!("{} · profile {}", self.after.method, self.after.profile),
         ];
+        if self.is_guess {
+            text.push(GUESS.to_string());
+        }
         let any = |is: fn(&SideLine) -> bool| {
             self.lines.iter().flat_map(|pair| [pair.before, pair.after]).flatten().any(|line| is(&line))
         };
@@ -137,17 +144,6 @@ fn side_text(side: Option<SideLine>, digits: usize) -> String {
     format!("{:>digits$} {score:>4}{mark}", side.line + 1)
 }
 
-/// The function of another version that is most likely the same: of this name; of several the one that comes as many-th,
-/// else the last.
-pub fn counterpart<'a>(
-    name: &str,
-    nth: usize,
-    others: impl IntoIterator<Item = &'a Function>,
-) -> Option<&'a Function> {
-    let same: Vec<&Function> = others.into_iter().filter(|other| other.name == name).collect();
-    same.get(nth).or(same.last()).copied()
-}
-
 /// The record of the other half of the pair that a function is one of.
 pub fn partner<'r>(matched: &[Matched<'_>], records: &'r [Record]) -> Option<&'r Record> {
     matched.iter().find_map(|matched| {
@@ -169,7 +165,7 @@ pub fn function_of(record: &Record, places: &[Place<'_>]) -> Option<usize> {
 pub fn view(before: Finding, before_text: Version<'_>, after: Finding, after_text: Version<'_>) -> PairView {
     let lines = lines(&before, before_text, &after, after_text);
     let outcome = outcome(&before, &after);
-    PairView { before, after, outcome, lines }
+    PairView { before, after, is_guess: false, outcome, lines }
 }
 
 /// The pair protocol's outcome (Ding et al., ICSE 2025), where the truth of both sides is known. Whichever side is the
@@ -311,25 +307,6 @@ mod tests {
                 "+         2 0.50        │     b;\\u{1b}[0m",
                 "  3 1.00  3 1.00  +0.00 │ }",
             ]
-        );
-    }
-
-    #[test]
-    fn the_same_function_is_the_nth_of_its_name() {
-        let functions: Vec<Function> = ["f", "g", "f"]
-            .into_iter()
-            .enumerate()
-            .map(|(at, name)| {
-                let mut function = finding(&[1.0], true).function;
-                function.name = name.to_string();
-                function.span = crate::text::ByteSpan::new(at, at + 1);
-                function
-            })
-            .collect();
-        let found = |name, nth| counterpart(name, nth, &functions).map(|function| function.span.start);
-        assert_eq!(
-            [found("f", 0), found("f", 1), found("f", 7), found("h", 0)],
-            [Some(0), Some(2), Some(2), None]
         );
     }
 }

@@ -4,7 +4,7 @@
 //! guessed. Blank lines are never ground truth: a line without a token can be neither wrong nor scored.
 
 use super::problem::RowError;
-use super::{DatasetRow, Record, Sample};
+use super::{DatasetRow, FunctionLines, Record, Sample};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 mod detect;
 mod json;
-mod located;
+pub(super) mod located;
 mod rows;
 mod sarif;
 mod strict;
@@ -166,7 +166,7 @@ pub fn import(path: &Path, format: Option<Format>) -> Result<Samples, DatasetErr
     };
     let rows: Rows = match format {
         Format::Native => rows,
-        _ => Box::new(rows.map(move |row| row.map(|sample| with_own_pair(sample, &tag)))),
+        _ => Box::new(rows.map(move |row| row.map(|sample| with_range(with_own_pair(sample, &tag))))),
     };
     Ok(Samples { format, rows })
 }
@@ -182,6 +182,15 @@ fn tag(path: &Path, head: &[u8]) -> String {
 fn with_own_pair(mut sample: Sample, tag: &str) -> Sample {
     if let Some(pair) = &mut sample.record.pair {
         pair.id = format!("{}#{tag}", pair.id);
+    }
+    sample
+}
+
+/// A function that stands in no file is a text of so many lines, without which nobody can tell how far annotators agree.
+fn with_range(mut sample: Sample) -> Sample {
+    let record = &mut sample.record;
+    if record.file.is_none() && record.range.is_none() && !sample.code.is_empty() {
+        record.range = Some((0, FunctionLines::new(&sample.code).text_count() - 1));
     }
     sample
 }

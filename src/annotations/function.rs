@@ -24,6 +24,11 @@ impl<'a> FunctionLines<'a> {
         self.index.line_count()
     }
 
+    /// How many lines hold text: the empty one behind a last line end is none.
+    pub fn text_count(&self) -> usize {
+        self.count() - usize::from(self.count() > 1 && self.text.ends_with(['\n', '\r']))
+    }
+
     /// A 0-based line without its end; empty past the last one.
     pub fn line(&self, line: usize) -> &'a str {
         if line >= self.count() {

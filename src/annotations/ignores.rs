@@ -5,7 +5,7 @@
 //! edited function is flagged again. It may be scoped to one model and to one threshold.
 
 use super::editing::EditError;
-use super::editing::file;
+use super::editing::file::{self, dead_link};
 use super::matching::Place;
 use super::native::{is_rfc3339, is_sha256, message};
 use super::problem::RowProblem;
@@ -257,6 +257,7 @@ fn inside(workspace: &Path, path: &Path) -> Result<Option<PathBuf>, String> {
         Err(_) => return Ok(None),
     };
     match path.canonicalize() {
+        Err(error) if path.is_symlink() => Err(dead_link(path, &error)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unreadable(error)),
         Ok(real) if !real.starts_with(&root) => {

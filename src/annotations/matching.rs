@@ -1,8 +1,9 @@
 //! Which records belong to which functions of an open file, and where their lines are now.
 //!
-//! A record finds its function by the hash of its text, then by the hash without whitespace, then by file and name, then
-//! by file and overlapping range. Unless the text is exactly the record's, its lines are found again by their text and
-//! their neighbours; those that are not found stay listed.
+//! A record finds its function by the hash of its text, then by the hash without whitespace, then by file and name (of
+//! several by the labelled lines that they hold, see [`assign`]), then by its labelled lines alone or by file and overlapping
+//! range. Unless the text is exactly the record's, its lines are found again by their text and their neighbours; those that
+//! are not found stay listed, and so do records that find nothing.
 
 use super::function::without_whitespace;
 use super::policy::Opinion;
@@ -10,6 +11,7 @@ use super::{FunctionLines, Label, LabelledLine, LineLabel, Provenance, Record, u
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
+mod assign;
 mod relocate;
 
 /// A function of an open file.
@@ -37,6 +39,8 @@ pub enum Match {
     /// The text is the record's but for whitespace.
     TextWithoutWhitespace,
     FileAndName,
+    /// No function has its name any more, and one alone holds all labelled lines between their neighbours.
+    FileAndLines,
     FileAndRange,
 }
 
@@ -49,6 +53,8 @@ pub struct Matched<'r> {
     pub how: Match,
     /// 0-based lines of the function as it is now, in order, each once.
     pub lines: Vec<(usize, LineLabel)>,
+    /// Those of `lines` whose text is another one now, whitespace aside.
+    pub changed: Vec<usize>,
     /// What could not be found again.
     pub unmatched: Vec<&'r LabelledLine>,
 }
@@ -61,6 +67,17 @@ impl<'r> Matched<'r> {
 
     /// Adds another region that the same log marks in the function: what is a flaw to one of them is one.
     fn join(&mut self, other: Matched<'r>) {
+        // A line that one of them knows as it is now has not changed.
+        let knows = |matched: &Matched<'r>, line: usize| {
+            matched.lines.binary_search_by_key(&line, |(line, _)| *line).is_ok()
+                && !matched.changed.contains(&line)
+        };
+        let mut changed: Vec<usize> =
+            self.changed.iter().copied().filter(|line| !knows(&other, *line)).collect();
+        changed.extend(other.changed.iter().copied().filter(|line| !knows(self, *line)));
+        changed.sort_unstable();
+        changed.dedup();
+        self.changed = changed;
         for (line, label) in other.lines {
             match self.lines.binary_search_by_key(&line, |(line, _)| *line) {
                 Ok(at) if label == LineLabel::Flaw => self.lines[at].1 = label,
@@ -95,8 +112,8 @@ impl<'r> Matched<'r> {
 pub struct Found<'r> {
     /// One entry a function, in their order; in it one record an annotator.
     pub functions: Vec<Vec<Matched<'r>>>,
-    /// Records that name this file, but belong to none of its functions.
-    pub lost: Vec<&'r Record>,
+    /// Records that name this file, but belong to none of its functions, by their number in the slice.
+    pub lost: Vec<(usize, &'r Record)>,
 }
 
 /// Records by what they are found by. Belongs to the slice that it was made from.
@@ -131,6 +148,16 @@ pub fn find<'r>(records: &'r [Record], functions: &[Place<'_>]) -> Found<'r> {
 
 /// What `records` say of the functions of one file. Several functions with the same text share what is said of it.
 pub fn find_with<'r>(index: &Index, records: &'r [Record], functions: &[Place<'_>]) -> Found<'r> {
+    find_in(index, records, functions.iter().find_map(|place| place.file), functions)
+}
+
+/// [`find_with`] for a file that may have no function.
+pub fn find_in<'r>(
+    index: &Index,
+    records: &'r [Record],
+    file: Option<&str>,
+    functions: &[Place<'_>],
+) -> Found<'r> {
     let mut finder = Finder {
         records,
         lines: functions.iter().map(|place| FunctionLines::new(place.text)).collect(),
@@ -140,15 +167,17 @@ pub fn find_with<'r>(index: &Index, records: &'r [Record], functions: &[Place<'_
         by_name: HashMap::new(),
         found: vec![Vec::new(); functions.len()],
         homes: HashMap::new(),
-        taken: HashSet::new(),
+        by_line: OnceCell::new(),
+        shifts: OnceCell::new(),
+        taken: HashMap::new(),
     };
     for (function, place) in functions.iter().enumerate() {
         finder.by_name.entry(last_name(place.name)).or_default().push(function);
     }
     finder.by_text(index);
-    let lost = finder.by_file(index);
+    let lost = file.map(|file| finder.by_file(index, file)).unwrap_or_default();
     let functions = (0..functions.len()).map(|function| finder.matched(function)).collect();
-    Found { functions, lost: lost.into_iter().map(|number| &records[number]).collect() }
+    Found { functions, lost: lost.into_iter().map(|number| (number, &records[number])).collect() }
 }
 
 struct Finder<'r, 'a> {
@@ -163,8 +192,12 @@ struct Finder<'r, 'a> {
     found: Vec<Vec<(usize, Match)>>,
     /// Per record: the functions that it found by their text.
     homes: HashMap<usize, Vec<usize>>,
-    /// Functions of whose very text somebody says something: annotator and data set.
-    taken: HashSet<(usize, Voice<'r>)>,
+    /// Per text of a line without blanks: the functions that have such a line.
+    by_line: OnceCell<HashMap<String, Vec<usize>>>,
+    /// Where records that found their text stood, and how far it has moved since; in order.
+    shifts: OnceCell<Vec<(usize, isize)>>,
+    /// Functions of whose very text somebody (annotator and data set) says something, and the last record that does.
+    taken: HashMap<(usize, Voice<'r>), usize>,
 }
 
 /// Who speaks: an annotator, and in which data set.
@@ -185,7 +218,7 @@ impl<'r> Finder<'r, '_> {
             for number in index.text.get(&lines.sha256()).into_iter().flatten() {
                 self.found[function].push((*number, Match::Text));
                 self.homes.entry(*number).or_default().push(function);
-                self.taken.insert((function, voice(&self.records[*number])));
+                self.taken.insert((function, voice(&self.records[*number])), *number);
             }
         }
         let exact: HashSet<usize> = self.homes.keys().copied().collect();
@@ -194,66 +227,101 @@ impl<'r> Finder<'r, '_> {
                 if !exact.contains(number) {
                     self.found[function].push((*number, Match::TextWithoutWhitespace));
                     self.homes.entry(*number).or_default().push(function);
-                    self.taken.insert((function, voice(&self.records[*number])));
+                    self.taken.insert((function, voice(&self.records[*number])), *number);
                 }
             }
         }
     }
 
     /// Gives back the records that name the file and found nothing.
-    fn by_file(&mut self, index: &Index) -> Vec<usize> {
+    fn by_file(&mut self, index: &Index, file: &str) -> Vec<usize> {
         let mut lost = Vec::new();
-        let Some(file) = self.places.iter().find_map(|place| place.file) else { return lost };
+        let mut seekers = Vec::new();
         for number in index.file.get(file).into_iter().flatten().copied() {
+            // A record that found its text speaks of no other one.
+            if self.homes.contains_key(&number) {
+                continue;
+            }
             let record = &self.records[number];
-            let found_by_text = self.homes.get(&number).cloned().unwrap_or_default();
             let wanted = record.function.as_deref().map(last_name);
             let alike = wanted.and_then(|name| self.by_name.get(name));
             if !self.budget.spend(alike.map_or(self.places.len(), Vec::len)) {
                 lost.push(number);
                 continue;
             }
-            let named: Vec<usize> = alike
+            let mut named: Vec<usize> = alike
                 .into_iter()
                 .flatten()
                 .copied()
                 .filter(|function| self.has_name(*function, record))
                 .collect();
-            let home = self.nearest(&named, record);
-            if !found_by_text.is_empty() {
-                // One of several editions with this name was edited, and another has the text that the record knows.
-                let is_edition = home.is_some_and(|home| {
-                    found_by_text.iter().any(|found| named.contains(found) && *found != home)
-                });
-                if let Some(home) = home
-                    && is_edition
-                    && record.range.is_some()
-                    && !self.is_taken(home, record)
-                {
-                    self.found[home].push((number, Match::FileAndName));
-                }
+            let is_exact = |function: &usize| record.function.as_deref() == Some(self.places[*function].name);
+            if named.iter().any(is_exact) {
+                named.retain(is_exact);
+            }
+            if !named.is_empty() {
+                seekers.push((number, named));
                 continue;
             }
-            let free: Vec<usize> =
-                named.iter().copied().filter(|function| !self.is_taken(*function, record)).collect();
-            if let Some(function) = self.nearest(&free, record) {
-                self.found[function].push((number, Match::FileAndName));
-                continue;
-            }
-            let free: Vec<usize> = match named.is_empty() {
-                true => (0..self.places.len())
-                    .filter(|function| {
-                        self.overlap(*function, record) > 0 && !self.is_taken(*function, record)
-                    })
-                    .collect(),
-                false => Vec::new(),
-            };
-            match self.overlapping(&free, record).filter(|function| self.is_plausible(*function, record)) {
-                Some(function) => self.found[function].push((number, Match::FileAndRange)),
+            match self.without_name(number) {
+                Some((function, how)) => self.found[function].push((number, how)),
                 None => lost.push(number),
             }
         }
+        for (number, outcome) in self.assigned(seekers) {
+            match outcome {
+                assign::Outcome::Function(function) => {
+                    self.found[function].push((number, Match::FileAndName))
+                }
+                assign::Outcome::Elsewhere(function) => {
+                    self.found[function].push((number, Match::FileAndLines))
+                }
+                assign::Outcome::Lost => lost.push(number),
+                assign::Outcome::Older => {}
+            }
+        }
+        lost.sort_unstable();
         lost
+    }
+
+    /// The function of a record whose name no function has.
+    fn without_name(&self, number: usize) -> Option<(usize, Match)> {
+        let record = &self.records[number];
+        let is_free = |function: &usize| !self.is_taken(*function, record);
+        if knows_a_function(record) {
+            let mut whole = self.holding_all(record).into_iter().filter(is_free);
+            if let (Some(function), None) = (whole.next(), whole.next()) {
+                let is_there = self.overlap(function, record) > 0;
+                return Some((function, if is_there { Match::FileAndRange } else { Match::FileAndLines }));
+            }
+        }
+        let overlapping: Vec<usize> = (0..self.places.len())
+            .filter(|function| self.overlap(*function, record) > 0 && is_free(function))
+            .collect();
+        let function = self.overlapping(&overlapping, record)?;
+        self.is_plausible(function, record).then_some((function, Match::FileAndRange))
+    }
+
+    /// The functions that hold every labelled line as it was, between the neighbours that it had.
+    fn holding_all(&self, record: &'r Record) -> Vec<usize> {
+        let Some(first) = record.lines.first() else { return Vec::new() };
+        let by_line = self.by_line.get_or_init(|| {
+            let mut by_line: HashMap<String, Vec<usize>> = HashMap::new();
+            for (function, lines) in self.lines.iter().enumerate() {
+                for key in self.texts[function].get_or_init(|| relocate::Text::new(lines)).distinct() {
+                    by_line.entry(key.to_string()).or_default().push(function);
+                }
+            }
+            by_line
+        });
+        let holding = by_line.get(&key(&first.text)).map(Vec::as_slice).unwrap_or_default();
+        if !self.budget.spend(holding.len().saturating_mul(record.lines.len())) {
+            return Vec::new();
+        }
+        let text = |function: usize| self.texts[function].get();
+        let holds =
+            |function: &usize| text(*function).is_some_and(|text| text.holds(&record.lines, &self.budget));
+        holding.iter().copied().filter(holds).collect()
     }
 
     fn has_name(&self, function: usize, record: &Record) -> bool {
@@ -267,7 +335,7 @@ impl<'r> Finder<'r, '_> {
 
     /// Whether the same annotator says something of the very text of the function.
     fn is_taken(&self, function: usize, record: &Record) -> bool {
-        self.taken.contains(&(function, voice(record)))
+        self.taken.contains_key(&(function, voice(record)))
     }
 
     fn overlap(&self, function: usize, record: &Record) -> usize {
@@ -281,21 +349,10 @@ impl<'r> Finder<'r, '_> {
         all.max_by_key(|function| (self.overlap(*function, record), std::cmp::Reverse(*function)))
     }
 
-    /// The one that overlaps most, else the one that starts nearest to where the record was.
-    fn nearest(&self, functions: &[usize], record: &Record) -> Option<usize> {
-        let start = record.range.map_or(0, |(start, _)| start);
-        self.overlapping(functions, record).or_else(|| {
-            functions.iter().copied().min_by_key(|function| self.places[*function].first_line.abs_diff(start))
-        })
-    }
-
     /// By range alone a record of a function that is gone would go to its neighbour: a line of it must be there, unless it
     /// never knew a function.
     fn is_plausible(&self, function: usize, record: &'r Record) -> bool {
-        if record.function.is_none() && record.body_sha256.is_none() {
-            return true;
-        }
-        !self.relocated(record, function, Match::FileAndRange).0.is_empty()
+        !knows_a_function(record) || !self.relocated(record, function, Match::FileAndRange).found.is_empty()
     }
 
     fn relocated(&self, record: &'r Record, function: usize, how: Match) -> relocate::Lines<'r> {
@@ -311,8 +368,8 @@ impl<'r> Finder<'r, '_> {
         found.sort_by_key(|(number, how)| (*number, *how));
         for (number, how) in found {
             let record = &self.records[number];
-            let (lines, unmatched) = self.relocated(record, function, how);
-            let new = Matched { record, also: Vec::new(), how, lines, unmatched };
+            let relocate::Lines { found: lines, changed, unmatched } = self.relocated(record, function, how);
+            let new = Matched { record, also: Vec::new(), how, lines, changed, unmatched };
             let at = *of_annotator.entry(new.annotator()).or_insert(matched.len());
             match matched.get_mut(at) {
                 Some(old) if are_regions_of_one_log(old.record, record) => old.join(new),
@@ -323,6 +380,11 @@ impl<'r> Finder<'r, '_> {
         }
         matched
     }
+}
+
+/// Whether the record was made of a function, not of lines of a file.
+fn knows_a_function(record: &Record) -> bool {
+    record.function.is_some() || record.body_sha256.is_some()
 }
 
 /// Whether both are regions that one SARIF log marks, not what somebody says of a whole function.

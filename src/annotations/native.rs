@@ -56,9 +56,33 @@ pub fn to_line(record: &Record) -> String {
     serde_json::to_string(&RecordRow::from_record(record)).unwrap_or_default()
 }
 
-/// The sentence of an error without serde's line number, which is always 1.
+/// The sentence of an error in the words of JSON, not of this program, and without the line number, which is always 1.
 pub(super) fn message(error: &serde_json::Error) -> String {
-    error.to_string().replace(" at line 1 column ", " at byte ")
+    let mut text = error.to_string().replace(" at line 1 column ", " at byte ");
+    for (ours, plain) in [
+        ("expected usize", "expected a whole number from 0"),
+        ("expected u64", "expected a whole number from 0"),
+        ("expected an array of length 2", "expected a list of two whole numbers"),
+        ("expected a sequence", "expected a list"),
+        ("invalid type: sequence", "a list"),
+        ("invalid type: map", "an object"),
+        ("invalid type: ", ""),
+        ("invalid value: ", ""),
+        ("invalid length ", "a list of "),
+        ("unknown variant ", "unknown name "),
+        ("missing field ", "there is no field "),
+    ] {
+        text = text.replace(ours, plain);
+    }
+    // serde names the Rust type that a value was to become.
+    for (ours, plain) in [("expected struct ", "expected an object"), ("expected enum ", "expected a string")]
+    {
+        if let Some((before, after)) = text.split_once(ours) {
+            let rest = after.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
+            text = format!("{before}{plain}{rest}");
+        }
+    }
+    text
 }
 
 #[derive(Serialize, Deserialize)]
@@ -417,6 +441,33 @@ mod tests {
     }
 
     #[test]
+    fn reasons_name_no_types_of_this_program() {
+        for (row, says) in [
+            (r#"{"label":"benign","dataset":7}"#, "integer `7`, expected an object at byte"),
+            (r#"{"label":"benign","dataset":"x"}"#, "string \"x\", expected an object at byte"),
+            (
+                r#"{"label":"benign","lines":[{"line":-1,"text":"","label":"flaw"}]}"#,
+                "integer `-1`, expected a whole number from 0",
+            ),
+            (
+                r#"{"label":"benign","lines":[{"line":"1","text":"","label":"flaw"}]}"#,
+                "string \"1\", expected a whole number from 0",
+            ),
+            (r#"{"label":"benign","range":[1]}"#, "a list of 1, expected a list of two whole numbers"),
+            (r#"{"label":"benign","cwe":"CWE-1"}"#, "string \"CWE-1\", expected a list"),
+            (r#"{"label":{}}"#, "expected a string"),
+            (r#"{"label":"benign","note":[]}"#, "a list, expected a string"),
+            (r#"{"lines":[]}"#, "there is no field `label`"),
+        ] {
+            let said = reason(row);
+            assert!(said.contains(says), "{row}: {said}");
+            for word in ["struct", "usize", "Row", "enum", "variant", "sequence", "map"] {
+                assert!(!said.contains(word), "{row}: {said}");
+            }
+        }
+    }
+
+    #[test]
     fn a_record_is_written_as_it_was_read() {
         let read = record(FULL);
         assert_eq!(read.range, Some((9, 11)));
@@ -447,7 +498,7 @@ mod tests {
         assert_eq!(reason("[1]"), "is not a JSON object");
         assert!(reason("x").starts_with("is not JSON"));
         assert!(reason("{}").contains("missing field `label`"));
-        assert!(reason(r#"{"label":"bad"}"#).contains("unknown variant `bad`, expected one of `vulnerable`"));
+        assert!(reason(r#"{"label":"bad"}"#).contains("unknown name `bad`, expected one of `vulnerable`"));
         for (line, part) in [
             (r#"{"label":"benign","range":[0,1]}"#, "`range` is [0, 1]"),
             (r#"{"label":"benign","range":[3,2]}"#, "`range` is [3, 2]"),

@@ -48,6 +48,8 @@ pub enum RowProblem {
     NotALabel { field: &'static str, found: String },
     #[error("line {line} lies outside the function, which has {count}")]
     LineOutside { line: u64, count: usize },
+    #[error("line {line} lies beyond the end of {file}, which has {count}")]
+    BeyondFile { file: String, line: u64, count: usize },
     #[error("line {line} of the function is not what the row says it is")]
     LineText { line: usize },
     #[error("`{found}` is no line number")]
@@ -95,6 +97,7 @@ impl RowProblem {
             RowProblem::WrongType { .. } => "field of a wrong type",
             RowProblem::NotALabel { .. } => "label not 0 or 1",
             RowProblem::LineOutside { .. } => "line outside the function",
+            RowProblem::BeyondFile { .. } => "line beyond the file",
             RowProblem::LineText { .. } => "line text differs",
             RowProblem::LineNumber { .. } => "not a line number",
             RowProblem::LineCount { .. } => "line numbers and texts differ in number",

@@ -3,9 +3,10 @@
 //! A workspace is untrusted: its files lie inside its folder, symbolic links resolved first, and are regular files.
 
 use super::dataset::{self, Format};
+use super::editing::file::dead_link;
 use super::matching::{self, Found, Place};
 use super::repeats::{self, Said};
-use super::{Record, RowError};
+use super::{Record, RowError, lost};
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -45,6 +46,8 @@ impl fmt::Display for FileProblem {
 #[derive(Clone, Debug)]
 pub struct Store {
     records: Vec<Record>,
+    /// Of each record: its file, by its number in `files`, and its row there.
+    rows: Vec<(usize, usize)>,
     /// How many it may hold.
     room: usize,
     index: matching::Index,
@@ -75,6 +78,7 @@ impl Default for Store {
     fn default() -> Store {
         Store {
             records: Vec::new(),
+            rows: Vec::new(),
             room: MOST_RECORDS,
             index: matching::Index::default(),
             problems: Vec::new(),
@@ -137,6 +141,18 @@ impl Store {
         matching::find_with(&self.index, &self.records, functions)
     }
 
+    /// [`Store::find`] for a file that may have no function.
+    pub fn find_in(&self, file: Option<&str>, functions: &[Place<'_>]) -> Found<'_> {
+        matching::find_in(&self.index, &self.records, file, functions)
+    }
+
+    /// What is to be said of a record, by its number, that names a file but belongs to none of its functions.
+    pub fn lost(&self, number: usize, record: &Record) -> FileProblem {
+        let (file, row) = self.rows.get(number).copied().unwrap_or_default();
+        let path = self.files.get(file).map(|file| file.path.clone()).unwrap_or_default();
+        FileProblem { path, row: Some(row), reason: lost::sentence(record) }
+    }
+
     fn read(&mut self, path: &Path) {
         let problem = |row, reason| FileProblem { path: path.to_path_buf(), row, reason };
         let is_empty = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0);
@@ -171,6 +187,7 @@ impl Store {
                             self.problems.push(problem(Some(sample.row), reason));
                         }
                     }
+                    self.rows.push((self.files.len().saturating_sub(1), sample.row));
                     self.records.push(sample.record);
                 }
                 Err(RowError { row, reason }) => {
@@ -254,6 +271,7 @@ fn named(root: &Path, pattern: &str) -> Result<PathBuf, String> {
         Ok(found) if !found.is_file() => Err("is not a regular file".to_string()),
         Ok(found) => Ok(found),
         Err(_) if !stays_inside(path) && !joined.starts_with(root) => Err(outside()),
+        Err(error) if joined.is_symlink() => Err(dead_link(&joined, &error)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && pattern == NATIVE_FILE => {
             // The folder may be a link already, although the file is not there yet.
             match root.join(".linelens").canonicalize() {

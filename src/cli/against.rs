@@ -4,6 +4,7 @@ use super::output::{Failure, Output};
 use super::source::Document;
 use super::truth::{self, Truth};
 use crate::analysis::agreement::GroundTruth;
+use crate::analysis::likeness::{self, Counterpart, Functions};
 use crate::analysis::pair;
 use crate::annotations::matching::Place;
 use crate::annotations::{Role, uri};
@@ -25,6 +26,8 @@ pub(super) struct Other {
     pub(super) truth: Option<GroundTruth>,
     /// Whether it is the older version, or the one before the fix.
     pub(super) is_before: bool,
+    /// Others of its name would do as well.
+    pub(super) is_guess: bool,
 }
 
 /// The function as of a git revision.
@@ -45,8 +48,10 @@ pub(super) fn revision(
     let source: String = commit.chars().take(SHOWN_CHARACTERS).collect();
     let older = document.version(document.name.clone(), bytes, output)?;
     let functions = older.functions();
-    let nth = nth_of_name(document, function);
-    let there = pair::counterpart(&function.name, nth, &functions).cloned().ok_or_else(|| {
+    let here = document.functions();
+    let here = Functions { functions: &here, text: &document.text };
+    let found = likeness::counterpart(function, here, Functions { functions: &functions, text: &older.text });
+    let Counterpart { function: there, is_guess } = found.ok_or_else(|| {
         Failure::new(format!(
             "{}: there is no function {} as of revision \"{}\"",
             document.shown(),
@@ -54,15 +59,9 @@ pub(super) fn revision(
             escape::terminal(revision)
         ))
     })?;
+    let there = there.clone();
     let truth = truth.of_text(&older, &there);
-    Ok(Other { document: older, function: there, source, truth, is_before: true })
-}
-
-/// How many functions of this name stand before it.
-fn nth_of_name(document: &Document, function: &Function) -> usize {
-    let functions = document.functions();
-    let same = functions.iter().filter(|other| other.name == function.name);
-    same.filter(|other| other.span.start < function.span.start).count()
+    Ok(Other { document: older, function: there, source, truth, is_before: true, is_guess })
 }
 
 /// The other half of the function's pair, in the file that its record names. A record never leads out of the folder that
@@ -101,5 +100,5 @@ pub(super) fn partner(
     let there = functions[number].clone();
     let is_before = record.pair.as_ref().is_some_and(|pair| pair.role == Role::Before);
     let truth = truth.of(&other, &there);
-    Ok(Other { document: other, function: there, source: file, truth, is_before })
+    Ok(Other { document: other, function: there, source: file, truth, is_before, is_guess: false })
 }

@@ -1,10 +1,11 @@
 //! `linelens annotations`: ground-truth files read, converted, compared and checked.
 
-use super::output::{Failure, Output};
+use super::output::{Failure, Output, counted};
 use crate::annotations::agreement::{self, Agreement};
 use crate::annotations::atomic::AtomicFile;
 use crate::annotations::dataset::{self, Format, Samples};
 use crate::annotations::export::{NotExported, SarifWriter};
+use crate::annotations::lost::{self, LostRecords};
 use crate::annotations::repeats::{self, Said};
 use crate::annotations::{Record, RowError, native};
 use crate::escape;
@@ -167,7 +168,8 @@ fn export(command: &Export, output: &mut Output) -> Result<usize, Failure> {
     sink.write(&rest, output)?;
     sink.finish(output)?;
     for (reason, count) in left_out {
-        output.warn(&format!("{count} records {} are not in the log", reason.as_str()));
+        let are = if count == 1 { "is" } else { "are" };
+        output.warn(&format!("{} {} {are} not in the log", counted(count, "record"), reason.as_str()));
     }
     Ok(bad)
 }
@@ -203,11 +205,11 @@ fn print(agreement: &Agreement, output: &mut Output) -> Result<(), Failure> {
             None => "undefined (chance alone makes them agree)".to_string(),
         };
         output.line(&format!(
-            "{} and {}: kappa {kappa}; {} functions, {} lines: {} marked by both, {} and {} by one of them",
+            "{} and {}: kappa {kappa}; {}, {}: {} marked by both, {} and {} by one of them",
             escape::terminal(&pair.first),
             escape::terminal(&pair.second),
-            pair.functions,
-            pair.lines,
+            counted(pair.functions, "function"),
+            counted(pair.lines, "line"),
             pair.both,
             pair.only_first,
             pair.only_second
@@ -230,12 +232,16 @@ fn print(agreement: &Agreement, output: &mut Output) -> Result<(), Failure> {
     }
     if agreement.without_line_count > 0 {
         let count = agreement.without_line_count;
+        let do_not = if count == 1 { "does not" } else { "do not" };
         output.warn(&format!(
-            "{count} functions do not count: no record says how many lines they have (`range`)"
+            "{} {do_not} count: no record says how many lines there are (`range`)",
+            counted(count, "function")
         ));
     }
     if agreement.without_hash > 0 {
-        output.warn(&format!("{} records do not count: they have no `body_sha256`", agreement.without_hash));
+        let count = agreement.without_hash;
+        let do_not = if count == 1 { "does not" } else { "do not" };
+        output.warn(&format!("{} without `body_sha256` {do_not} count", counted(count, "record")));
     }
     Ok(())
 }
@@ -256,15 +262,35 @@ fn check(command: &Check, output: &mut Output) -> Result<usize, Failure> {
         })?;
         let [vulnerable, benign, unsure] = labels;
         output.line(&format!(
-            "{}: {format}, {} functions: {vulnerable} vulnerable, {benign} benign, {unsure} unsure; {with_lines} with \
-             {lines} labelled lines; {}",
+            "{}: {format}, {}: {vulnerable} vulnerable, {benign} benign, {unsure} unsure; {with_lines} with \
+             {}; {}",
             escape::terminal(&file.to_string_lossy()),
-            count.good,
+            counted(count.good, "function"),
+            counted(lines, "labelled line"),
             bad_rows(count.bad)
         ))?;
         bad += count.bad;
+        if format == Format::Native {
+            warn_of_lost(file, shown, output);
+        }
     }
     Ok(bad)
+}
+
+/// Records whose functions are gone are no bad rows: what they say was right once.
+fn warn_of_lost(file: &Path, shown: usize, output: &mut Output) {
+    let name = escape::terminal(&file.to_string_lossy());
+    let LostRecords { records, missing } = lost::look_up(file);
+    for problem in records.iter().take(shown) {
+        output.warn(&problem.to_string());
+    }
+    if records.len() > shown {
+        output.warn(&format!("{name}: {} belong to no function", counted(records.len(), "record")));
+    }
+    if let Some(first) = missing.first() {
+        let files = counted(missing.len(), "file");
+        output.warn(&format!("{name}: {files} that it names cannot be read, the first is {first}"));
+    }
 }
 
 impl Input {
@@ -328,12 +354,13 @@ fn each(
         output.warn(&format!("{name}: {}: {}", bad_rows(count.bad), kinds.join(", ")));
     }
     if repeated > shown {
-        output.warn(&format!("{name}: {repeated} rows repeat one of their annotator"));
+        output.warn(&format!("{name}: {} repeat one of their annotator", counted(repeated, "row")));
     }
     if not_found > 0 {
         output.warn(&format!(
-            "{name}: the functions of {not_found} results were not found beside it, so their records name lines of files; \
-             `import --root DIR` says where the files are"
+            "{name}: the functions of {} were not found beside it, so their records name lines of files; \
+             `import --root DIR` says where the files are",
+            counted(not_found, "result")
         ));
     }
     Ok(count)
@@ -484,5 +511,5 @@ impl<'a> AgreementJson<'a> {
 }
 
 fn bad_rows(count: usize) -> String {
-    format!("{count} bad row{}", if count == 1 { "" } else { "s" })
+    counted(count, "bad row")
 }

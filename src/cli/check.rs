@@ -4,7 +4,7 @@ use super::arguments::{Check, CheckFormat, FailOn, Global};
 use super::checked::{self, Checked, Question};
 use super::ignored::{self, IgnoredFunctions};
 use super::json::FindingJson;
-use super::output::{Failure, Output};
+use super::output::{Failure, Output, counted};
 use super::source::{self, Document};
 use super::{render, set_up};
 use crate::analysis::Finding;
@@ -212,14 +212,14 @@ impl Reporter<'_> {
             output.text(&String::from_utf8_lossy(&log))?;
         }
         if self.command.format == CheckFormat::Text {
-            let plural = if files == 1 { "file" } else { "files" };
             let ignored = if ignored > 0 { format!(", {ignored} ignored") } else { String::new() };
-            output
-                .line(&format!("{flagged} of {functions} functions flagged in {files} {plural}{ignored}"))?;
+            let (functions, files) = (counted(functions, "function"), counted(files, "file"));
+            output.line(&format!("{flagged} of {functions} flagged in {files}{ignored}"))?;
         }
         if failed > 0 {
             return Err(Failure::new(format!(
-                "{failed} files or functions could not be analysed; see the warnings above"
+                "{failed} {} could not be analysed; see the warnings above",
+                if failed == 1 { "file or function" } else { "files or functions" }
             )));
         }
         let fail = self.command.fail_on == Some(FailOn::Flagged) && flagged > 0;

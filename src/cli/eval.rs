@@ -26,12 +26,12 @@ use crate::annotations::dataset::Format;
 use crate::config::Machine;
 use crate::escape;
 use crate::evaluation::leakage::TrainingData;
-use crate::evaluation::report::{Evaluated, Report, report};
+use crate::evaluation::report::{DroppedPair, Evaluated, Report, report};
 use crate::explain::{ExplainError, Layer, Method, Methods};
 use rows::Known;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use splits::{Role, Split, file_sha256};
+use splits::{Role, Split, TrainingFile, file_sha256};
 use std::path::{Path, PathBuf};
 use store::{REPORTS, Store, write_whole};
 use work::{Assignment, Pace};
@@ -83,15 +83,34 @@ struct Outcome {
     counted: &'static str,
     models: Vec<Model>,
     splits: Vec<Split>,
+    /// What the splits were compared with.
+    training: Vec<TrainingFile>,
     evaluations: Vec<Evaluation>,
+}
+
+impl Outcome {
+    fn limit(&self) -> Option<u64> {
+        self.manifest["limit"].as_u64()
+    }
+}
+
+/// Why halves of pairs are left out. What `--limit` cut off may well be in the file.
+fn dropped_text(reason: DroppedPair, limit: Option<u64>) -> String {
+    match (reason, limit) {
+        (DroppedPair::NoFix, Some(limit)) => format!("the fix is not among the first {limit}"),
+        (DroppedPair::NoVulnerable, Some(limit)) => {
+            format!("the vulnerable function is not among the first {limit}")
+        }
+        (reason, _) => reason.as_str().to_string(),
+    }
 }
 
 pub(super) fn run(global: &Global, command: &Eval, output: &mut Output) -> Result<u8, Failure> {
     let (machine, options) = options(global, command, output)?;
     let format = splits::format(command.input_format.as_deref())?;
-    let splits = survey(command, format, output)?;
+    let (splits, training) = survey(command, format, output)?;
     let mut models = models(global, command, &machine, &options, output)?;
-    let manifest = manifest(command, &options, &models, &splits);
+    let manifest = manifest(command, &options, &models, &splits, &training);
     let mut store = match &command.out {
         Some(folder) => {
             let functions = splits.iter().map(|split| split.facts.as_slice()).collect();
@@ -107,9 +126,11 @@ pub(super) fn run(global: &Global, command: &Eval, output: &mut Output) -> Resul
     // The reports say what was evaluated by these hashes.
     splits.iter().try_for_each(Split::check_file)?;
     evaluations.sort_by_key(|evaluation| (evaluation.split, evaluation.model));
-    let outcome = Outcome { manifest, counted: options.counted(), models, splits, evaluations };
+    let outcome = Outcome { manifest, counted: options.counted(), models, splits, training, evaluations };
     write(&outcome, command, output)?;
-    let malformed: usize = outcome.splits.iter().map(|split| split.malformed.total()).sum();
+    let malformed = outcome.splits.iter().map(|split| &split.malformed);
+    let malformed = malformed.chain(outcome.training.iter().map(|file| &file.malformed));
+    let malformed: usize = malformed.map(Malformed::total).sum();
     let failed: usize = outcome.evaluations.iter().map(|evaluation| evaluation.failures.len()).sum();
     Ok(u8::from(malformed + failed > 0))
 }
@@ -124,8 +145,12 @@ fn options(global: &Global, command: &Eval, output: &mut Output) -> Result<(Mach
     Ok((machine, Options { profile, faithfulness: command.faithfulness, ..options }))
 }
 
-fn survey(command: &Eval, format: Option<Format>, output: &mut Output) -> Result<Vec<Split>, Failure> {
-    let train = splits::training_data(&command.train, format, output)?;
+fn survey(
+    command: &Eval,
+    format: Option<Format>,
+    output: &mut Output,
+) -> Result<(Vec<Split>, Vec<TrainingFile>), Failure> {
+    let (train, training) = splits::training_data(&command.train, format, output)?;
     let nothing = splits::Reading {
         format,
         role: Role::Threshold,
@@ -166,7 +191,7 @@ fn survey(command: &Eval, format: Option<Format>, output: &mut Output) -> Result
         found.push(split);
     }
     found.extend(tuned_on);
-    Ok(found)
+    Ok((found, training))
 }
 
 fn models(
@@ -292,9 +317,16 @@ fn no_such_layer(method: Method, layers: usize) -> Option<String> {
     }
 }
 
-/// What the results are results of. Methods, jobs and training data are not part of it: they change no result, so that a
-/// method can be added to a run. Paths are not either: the same files may lie elsewhere.
-fn manifest(command: &Eval, options: &Options, models: &[Model], splits: &[Split]) -> Value {
+/// What the results are results of. Methods and jobs are not part of it: they change no result, so that a method can be
+/// added to a run. Training data change none either: they are named, and may be others when a run goes on. Paths are not
+/// part of it: the same files may lie elsewhere.
+fn manifest(
+    command: &Eval,
+    options: &Options,
+    models: &[Model],
+    splits: &[Split],
+    training: &[TrainingFile],
+) -> Value {
     let models: Vec<Value> = models
         .iter()
         .map(|model| {
@@ -315,7 +347,17 @@ fn manifest(command: &Eval, options: &Options, models: &[Model], splits: &[Split
             })
         })
         .collect();
+    let training: Vec<Value> = training
+        .iter()
+        .map(|file| {
+            json!({
+                "name": file.name, "fileSha256": file.file_sha256, "format": file.format.as_str(),
+                "functions": file.functions, "malformedRows": file.malformed.total(),
+            })
+        })
+        .collect();
     json!({
+        "training": training,
         "schema": "linelens-eval", "schemaVersion": 2, "version": env!("CARGO_PKG_VERSION"),
         "models": models, "splits": splits, "seed": SEED, "threshold": options.threshold,
         "limit": command.limit, "batch": command.batch, "faithfulness": command.faithfulness,
@@ -406,7 +448,8 @@ fn threshold(
 }
 
 fn say_pace(model: &str, scoring: Pace, explaining: Pace, output: &mut Output) {
-    let said = |pace: Pace, what: &str| {
+    let said = |pace: Pace, what: [&str; 2]| {
+        let what = what[usize::from(pace.done != 1)];
         format!(
             "{} {what} in {:.1} s ({:.1} a second)",
             pace.done,
@@ -416,8 +459,8 @@ fn say_pace(model: &str, scoring: Pace, explaining: Pace, output: &mut Output) {
     };
     output.note(&format!(
         "{model}: {}, {}",
-        said(scoring, "functions scored"),
-        said(explaining, "explanations")
+        said(scoring, ["function scored", "functions scored"]),
+        said(explaining, ["explanation", "explanations"])
     ));
 }
 

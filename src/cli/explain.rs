@@ -4,7 +4,7 @@ use super::arguments::{Explain, ExplainFormat, Global};
 use super::json::{ComparisonJson, FindingJson, PairJson, Side};
 use super::output::{Failure, Output};
 use super::source::{Document, Target};
-use super::truth::Truth;
+use super::truth::{Lost, Truth};
 use super::{against, render, set_up};
 use crate::analysis::pair::{PairView, Version};
 use crate::analysis::{Analyzer, Finding, Options, comparison};
@@ -27,6 +27,8 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
 
     let (document, functions) = read(command, output)?;
     let truth = Truth::load(&command.annotations, &settings, &document, output)?;
+    let lost = truth.lost(&document);
+    Truth::warn_of_lost(&lost, output);
     let is_pair = command.against.is_some() || command.against_partner;
     if is_pair && all_methods {
         return Err(Failure::new("--method all and a comparison of versions were given: choose one method"));
@@ -35,8 +37,14 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
         return Err(Failure::new("an HTML page shows one version: use --format ansi or json to compare two"));
     }
     let mut analyzer = set_up::analyzer(&config)?;
-    let mut session =
-        Session { analyzer: &mut analyzer, document: &document, truth: &truth, options, page: Vec::new() };
+    let mut session = Session {
+        analyzer: &mut analyzer,
+        document: &document,
+        truth: &truth,
+        lost: &lost,
+        options,
+        page: Vec::new(),
+    };
     let mut shown = 0;
     let mut failures = Vec::new();
     for function in &functions {
@@ -96,6 +104,8 @@ struct Session<'a> {
     analyzer: &'a mut Analyzer,
     document: &'a Document,
     truth: &'a Truth,
+    /// Records of the document that belong to none of its functions.
+    lost: &'a [Lost],
     options: Options,
     /// What goes into the HTML page.
     page: Vec<Finding>,
@@ -112,13 +122,11 @@ impl Session<'_> {
         let finding = self.analyze(function, self.options)?;
         let (document, model) = (self.document, self.analyzer.info());
         match format {
-            ExplainFormat::Json => output.json(&FindingJson::new(
-                &document.name,
-                &document.text,
-                &document.lines,
-                &finding,
-                model,
-            )),
+            ExplainFormat::Json => {
+                let (text, lines) = (&document.text, &document.lines);
+                let json = FindingJson::new(&document.name, text, lines, &finding, model);
+                output.json(&json.beside_lost(self.lost))
+            }
             ExplainFormat::Ansi => {
                 print(output, apart, &render::finding(document, &finding, model, output.palette()))
             }
@@ -156,7 +164,8 @@ impl Session<'_> {
             ExplainFormat::Json => {
                 let json =
                     ComparisonJson::new(&document.name, &document.text, &document.lines, &found, model);
-                output.json(&json.ok_or_else(|| self.no_method(function, &found.failed))?)
+                let json = json.ok_or_else(|| self.no_method(function, &found.failed))?;
+                output.json(&json.beside_lost(self.lost))
             }
             _ if found.rows.is_empty() => Err(self.no_method(function, &found.failed)),
             ExplainFormat::Ansi => {
@@ -208,8 +217,8 @@ impl Session<'_> {
             true => ((there, side_there), (here, side_here)),
             false => ((here, side_here), (there, side_there)),
         };
-        let view: PairView =
-            crate::analysis::pair::view(before, before_side.version, after, after_side.version);
+        let view = crate::analysis::pair::view(before, before_side.version, after, after_side.version);
+        let view = PairView { is_guess: other.is_guess, ..view };
         match command.format {
             ExplainFormat::Json => {
                 output.json(&PairJson::new(&view, before_side, after_side, self.analyzer.info()))

@@ -1,7 +1,7 @@
 //! `linelens functions`: what the finder sees.
 
 use super::arguments::Functions;
-use super::output::{Failure, Output};
+use super::output::{Failure, Output, counted};
 use super::source::{self, Document};
 use serde::Serialize;
 
@@ -40,7 +40,10 @@ pub(super) fn run(command: &Functions, output: &mut Output) -> Result<u8, Failur
         }
     }
     if failed > 0 {
-        return Err(Failure::new(format!("{failed} files could not be read; see the warnings above")));
+        return Err(Failure::new(format!(
+            "{} could not be read; see the warnings above",
+            counted(failed, "file")
+        )));
     }
     Ok(0)
 }

@@ -1,5 +1,6 @@
 //! The JSON of the command line: the finding's one shape, with 1-based lines of the file.
 
+use super::truth::Lost;
 use crate::analysis::Finding;
 use crate::analysis::agreement::Agreement;
 use crate::analysis::comparison::{Comparison, MethodRow};
@@ -32,6 +33,30 @@ pub(super) struct FindingJson<'a> {
     faithfulness: Option<FaithfulnessJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<AlignmentShape>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unmatched_records: Vec<LostJson<'a>>,
+}
+
+/// A record of the file that belongs to none of its functions.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LostJson<'a> {
+    /// The annotation file and the row in it.
+    annotations: String,
+    row: Option<usize>,
+    function: Option<&'a str>,
+    reason: &'a str,
+}
+
+fn lost_json(lost: &[Lost]) -> Vec<LostJson<'_>> {
+    lost.iter()
+        .map(|lost| LostJson {
+            annotations: lost.problem.path.to_string_lossy().into_owned(),
+            row: lost.problem.row,
+            function: lost.function.as_deref(),
+            reason: &lost.problem.reason,
+        })
+        .collect()
 }
 
 /// All methods on one function.
@@ -50,6 +75,8 @@ pub(super) struct ComparisonJson<'a> {
     windows: usize,
     methods: Vec<MethodJson<'a>>,
     failed: Vec<FailedJson<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unmatched_records: Vec<LostJson<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -78,6 +105,9 @@ struct FailedJson<'a> {
 pub(super) struct PairJson<'a> {
     before: SideJson<'a>,
     after: SideJson<'a>,
+    /// Only where it is true: several functions of this name may be the other version.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    guess: bool,
     /// `null` where the truth of the two sides is not known.
     outcome: Option<&'static str>,
     lines: Vec<LinePairJson>,
@@ -166,7 +196,13 @@ impl<'a> FindingJson<'a> {
             completeness_gap: finding.completeness.map(|completeness| completeness.gap),
             faithfulness: faithfulness(finding),
             alignment: finding.agreement.as_ref().map(alignment),
+            unmatched_records: Vec::new(),
         }
+    }
+
+    /// With the records of the file that belong to none of its functions.
+    pub(super) fn beside_lost(self, lost: &'a [Lost]) -> Self {
+        FindingJson { unmatched_records: lost_json(lost), ..self }
     }
 }
 
@@ -221,7 +257,12 @@ impl<'a> ComparisonJson<'a> {
                 .iter()
                 .map(|(method, reason)| FailedJson { method: method.to_string(), reason })
                 .collect(),
+            unmatched_records: Vec::new(),
         })
+    }
+
+    pub(super) fn beside_lost(self, lost: &'a [Lost]) -> Self {
+        ComparisonJson { unmatched_records: lost_json(lost), ..self }
     }
 }
 
@@ -249,6 +290,7 @@ impl<'a> PairJson<'a> {
         PairJson {
             before: side(before, &view.before),
             after: side(after, &view.after),
+            guess: view.is_guess,
             outcome: view.outcome.map(|outcome| outcome.as_str()),
             lines: view
                 .lines

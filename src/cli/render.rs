@@ -96,8 +96,12 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
 fn ground_truth(finding: &Finding) -> Vec<String> {
     let Some(agreement) = &finding.agreement else { return Vec::new() };
     let alignment = &agreement.alignment;
+    let marks = match agreement.truth.approximate.is_empty() {
+        true => "marked *",
+        false => "marked *, or ~ where the line has changed since it was labelled",
+    };
     let mut notes =
-        vec![format!("ground truth (marked *): {}", escape::terminal(&agreement.truth.describe()))];
+        vec![format!("ground truth ({marks}): {}", escape::terminal(&agreement.truth.describe()))];
     notes.extend(agreement.truth.notes.iter().map(|note| format!("note: {}", escape::terminal(note))));
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_string(), |value| format!("{value:.3}"));
     match &alignment.da {
@@ -109,8 +113,9 @@ fn ground_truth(finding: &Finding) -> Vec<String> {
                 .would_be
                 .map(|da| format!(", since the function was not flagged; it would be {da:.3}"))
                 .unwrap_or_default();
+            let changed = agreement.truth.changed().map(|changed| format!("; {changed}")).unwrap_or_default();
             notes.push(format!(
-                "DA {da:.3}{would_be} (null: all {} {}, permuted {}); IFA {}",
+                "DA {da:.3}{would_be} (null: all {} {}, permuted {}{changed}); IFA {}",
                 finding.counted(),
                 number(alignment.null_all_lines),
                 number(alignment.null_permutation),
@@ -162,6 +167,7 @@ fn source(document: &Document, finding: &Finding, palette: Palette) -> String {
         let number = palette.dim(&format!("{:>digits$}", line + 1));
         let mark = match &finding.agreement {
             None => "",
+            Some(_) if finding.is_approximate(line) => "~ ",
             Some(_) if finding.is_true(line) => "* ",
             Some(_) => "  ",
         };

@@ -2,7 +2,7 @@
 
 use super::arguments::{Global, Score};
 use super::json::{self, LineJson};
-use super::output::{Failure, Output};
+use super::output::{Failure, Output, counted};
 use super::set_up;
 use crate::analysis::{AnalysisError, Analyzer, Options};
 use crate::annotations::dataset::MOST_ROW_BYTES;
@@ -70,7 +70,9 @@ pub(super) fn run(global: &Global, command: &Score, output: &mut Output) -> Resu
         let (id, (kind, error)) = match read {
             Read::End => break,
             Read::TooLong => (None, ("too long", format!("has more than {MOST_ROW_BYTES} bytes"))),
-            Read::Row if bytes.trim_ascii().is_empty() => continue,
+            Read::Row if bytes.trim_ascii().is_empty() => {
+                (None, ("blank", "is blank: expected a JSON object".to_string()))
+            }
             Read::Row => match (parse(&bytes), &mut analyzer) {
                 (Err(error), _) => (id_of(&bytes), error),
                 (Ok(parsed), None) => {
@@ -95,7 +97,8 @@ pub(super) fn run(global: &Global, command: &Score, output: &mut Output) -> Resu
     if !failed.is_empty() {
         let kinds: Vec<String> = failed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let total: usize = failed.values().sum();
-        output.warn(&format!("{total} rows have no score: {}", kinds.join(", ")));
+        let have = if total == 1 { "has" } else { "have" };
+        output.warn(&format!("{} {have} no score: {}", counted(total, "row"), kinds.join(", ")));
     }
     Ok(u8::from(!failed.is_empty()))
 }
@@ -177,7 +180,10 @@ fn score(
 fn parse(bytes: &[u8]) -> Result<Row, (&'static str, String)> {
     // serde would take an array for a row, too.
     if !bytes.trim_ascii_start().starts_with(b"{") {
-        return Err(("not an object", "not a row: expected a JSON object".to_string()));
+        return Err(match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
+            Ok(_) => ("not an object", "not a row: expected a JSON object".to_string()),
+            Err(error) => ("not JSON", format!("not JSON: {error}")),
+        });
     }
     let row: Row = serde_json::from_slice(bytes).map_err(|error| {
         let kind = match error.classify() {

@@ -1,6 +1,6 @@
 //! Files as documents, and positions as people write them.
 
-use super::output::{Failure, Output};
+use super::output::{Failure, Output, counted};
 use crate::escape;
 use crate::sources::{self, Decoded};
 use crate::syntax::{Function, Language, SyntaxTree};
@@ -115,8 +115,9 @@ impl Document {
             // The empty line behind the last line end is none to people.
             let count = self.lines.line_count() - usize::from(self.text.ends_with(['\n', '\r']));
             return Err(Failure::new(format!(
-                "{} has {count} lines, so there is no line {line}",
-                self.shown()
+                "{} has {}, so there is no line {line}",
+                self.shown(),
+                counted(count, "line")
             )));
         }
         if let Some(column) = column {

@@ -26,6 +26,14 @@ pub(super) struct Truth {
     sources: Vec<Source>,
 }
 
+/// A record that belongs to no function any more.
+#[derive(Debug)]
+pub(super) struct Lost {
+    /// Where it stands, and a sentence.
+    pub(super) problem: FileProblem,
+    pub(super) function: Option<String>,
+}
+
 /// The records of one file, or of a workspace's.
 #[derive(Debug)]
 struct Source {
@@ -74,6 +82,32 @@ impl Truth {
         let number = functions.iter().position(|other| other.span == function.span)?;
         let matched = self.sources.iter().flat_map(|source| source.matched(document, &functions, number));
         self.truth(matched.collect(), document, function)
+    }
+
+    /// The records that name the document, but belong to none of its functions.
+    pub(super) fn lost(&self, document: &Document) -> Vec<Lost> {
+        let functions = document.functions();
+        let lost = self.sources.iter().flat_map(|source| {
+            let relative = source.relative(document);
+            let places: Vec<Place<'_>> =
+                functions.iter().map(|function| place(document, function, relative.as_deref())).collect();
+            let found = source.store.find_in(relative.as_deref(), &places);
+            let of = |(number, record): &(usize, &Record)| Lost {
+                problem: source.store.lost(*number, record),
+                function: record.function.clone(),
+            };
+            found.lost.iter().map(of).collect::<Vec<_>>()
+        });
+        lost.collect()
+    }
+
+    pub(super) fn warn_of_lost(lost: &[Lost], output: &mut Output) {
+        for lost in lost.iter().take(MOST_WARNINGS) {
+            output.warn(&lost.problem.to_string());
+        }
+        if lost.len() > MOST_WARNINGS {
+            output.warn(&format!("{} more records belong to no function", lost.len() - MOST_WARNINGS));
+        }
     }
 
     /// What is said of the very text of a function, wherever it stands: an older version's name and file are the newer

@@ -5,10 +5,11 @@
 
 use super::arguments::Unpack;
 use super::eval::{Malformed, format_named, open, shown};
-use super::output::{Failure, Output};
-use crate::annotations::{Record, Sample, atomic, native};
-use crate::syntax::Language;
+use super::output::{Failure, Output, counted};
+use crate::annotations::{FunctionLines, Label, Record, Sample, atomic, native};
+use crate::syntax::{Function, Language, SyntaxTree};
 use crate::text::LineIndex;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub(super) fn run(command: &Unpack, output: &mut Output) -> Result<u8, Failure> 
     let written = write(samples, command.limit, root, annotations, output);
     let (functions, malformed) = written?;
     malformed.warn(&shown(&command.dataset), output);
-    output.line(&format!("{functions} functions in {}", shown(root)))?;
+    output.line(&format!("{} in {}", counted(functions, "function"), shown(root)))?;
     Ok(u8::from(malformed.total() > 0))
 }
 
@@ -59,10 +60,12 @@ fn write(
         }
         let file = format!("{folder}/{}", file_name(number, &sample));
         write_new(&root.join(&file), sample.code.as_bytes())?;
-        annotations.add(&record(&sample, file))?;
+        for record in records(&sample, file) {
+            annotations.add(&record)?;
+        }
         number += 1;
         if number % 500 == 0 {
-            output.progress(&format!("{number} functions"));
+            output.progress(&counted(number, "function"));
         }
     }
     output.progress("");
@@ -88,6 +91,62 @@ fn record(sample: &Sample, file: String) -> Record {
     // The empty line behind the last line end is none.
     let last = lines.saturating_sub(1 + usize::from(sample.code.ends_with(['\n', '\r'])));
     Record { file: Some(file), range: Some((0, last)), ..sample.record.clone() }
+}
+
+/// The sample's record, about the function of its text that holds the labelled lines. Where several hold some of them, or
+/// none of several does and all are benign, one record each: a record is of one function.
+fn records(sample: &Sample, file: String) -> Vec<Record> {
+    let whole = record(sample, file);
+    let extension = Path::new(whole.file.as_deref().unwrap_or_default()).extension();
+    let language = Language::detect(extension.and_then(|name| name.to_str()), None, &sample.code);
+    let functions = SyntaxTree::parse(&sample.code, language).functions(&sample.code).to_vec();
+    if functions.len() < 2 {
+        return vec![whole];
+    }
+    let text = FunctionLines::new(&sample.code);
+    let lines_of = |function: &Function| {
+        let (start, end) =
+            (function.span.start, function.span.end.saturating_sub(1).max(function.span.start));
+        text.line_at(start)..=text.line_at(end)
+    };
+    let holder = |line: usize| functions.iter().position(|function| lines_of(function).contains(&line));
+    let holders: BTreeSet<Option<usize>> = whole.lines.iter().map(|line| holder(line.line)).collect();
+    if whole.lines.is_empty() {
+        if whole.label != Label::Benign {
+            return vec![whole];
+        }
+    } else if holders.len() == 1
+        && let Some(only) = holders.first().copied().flatten()
+    {
+        return vec![Record { function: Some(functions[only].name.clone()), ..whole }];
+    }
+    let of_function = |number: usize, function: &Function| {
+        let first = *lines_of(function).start();
+        let own = FunctionLines::new(function.span.of(&sample.code).unwrap_or_default());
+        let labels = whole.lines.iter().filter(|line| holder(line.line) == Some(number));
+        let lines = labels.map(|line| own.labelled(line.line - first, line.label)).collect();
+        Record {
+            function: Some(function.name.clone()),
+            range: Some((first, first + own.count() - 1)),
+            body_sha256: Some(own.sha256()),
+            body_sha256_ws: Some(own.sha256_ws()),
+            lines,
+            ..whole.clone()
+        }
+    };
+    let is_meant = |number: usize| whole.lines.is_empty() || holders.contains(&Some(number));
+    let mut records: Vec<Record> = functions
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| is_meant(*number))
+        .map(|(number, function)| of_function(number, function))
+        .collect();
+    if holders.contains(&None) {
+        // What stands in no function stays a line of the file.
+        let lines = whole.lines.iter().filter(|line| holder(line.line).is_none()).cloned().collect();
+        records.push(Record { function: None, lines, ..whole });
+    }
+    records
 }
 
 /// Makes a folder unless it is there; a symbolic link in its place may lead elsewhere.
@@ -209,7 +268,6 @@ fn failed(path: &Path, what: &str, error: &std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::annotations::Label;
 
     #[test]
     fn names_are_safe() {

@@ -1,6 +1,7 @@
 //! Another version of a function: as of a git revision, or the other half of its pair.
 
 use crate::analysis::agreement::GroundTruth;
+use crate::analysis::likeness::{self, Functions};
 use crate::analysis::pair;
 use crate::annotations::matching::Place;
 use crate::annotations::{Role, uri};
@@ -52,10 +53,13 @@ fn of_revision(
     let text = decoded(&bytes);
     let tree = SyntaxTree::parse(&text, snapshot.language);
     let functions = tree.functions(&text);
-    let nth = nth_of_name(snapshot, function);
-    let there = pair::counterpart(&function.name, nth, &functions).cloned().ok_or_else(|| {
+    let here: Vec<Function> = snapshot.functions().iter().map(|located| located.function.clone()).collect();
+    let here = Functions { functions: &here, text: &snapshot.text };
+    let found = likeness::counterpart(function, here, Functions { functions: &functions, text: &text });
+    let likeness::Counterpart { function: there, is_guess } = found.ok_or_else(|| {
         format!("there is no function {} in this file as of revision \"{revision}\"", function.name)
     })?;
+    let there = there.clone();
     let lines = LineIndex::new(&text);
     let body = there.span.of(&text).unwrap_or_default();
     let first_line = lines.line_at(there.span.start);
@@ -67,6 +71,7 @@ fn of_revision(
         function: there,
         text,
         is_before: true,
+        is_guess,
     })
 }
 
@@ -97,7 +102,7 @@ fn of_partner(shared: &Shared, partner: &Partner) -> Result<Counterpart, String>
     let truth = GroundTruth::of_matches(&matched, &policy, places[number].first_line, places[number].text);
     let is_before = record.pair.as_ref().is_some_and(|pair| pair.role == Role::Before);
     let function = functions[number].clone();
-    Ok(Counterpart { source: file, lines, function, truth, is_before, text })
+    Ok(Counterpart { source: file, lines, function, truth, is_before, is_guess: false, text })
 }
 
 /// A file of the workspace folder, as the client has it where it is open. The folder is untrusted: nothing outside it is
@@ -123,11 +128,4 @@ fn read(shared: &Shared, root: &Path, file: &str) -> Result<String, String> {
 fn decoded(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.strip_prefix('\u{feff}').unwrap_or(&text).to_string()
-}
-
-/// How many functions of this name stand before it.
-fn nth_of_name(snapshot: &Snapshot, function: &Function) -> usize {
-    let start = function.span.start;
-    let same = snapshot.functions().iter().filter(|other| other.function.name == function.name);
-    same.filter(|other| other.function.span.start < start).count()
 }

@@ -13,6 +13,8 @@ use tower_lsp::ls_types::{
 
 /// Marks ground truth without colour.
 const TRUE: &str = "●";
+/// Marks ground truth that has changed since it was labelled.
+const CHANGED: &str = "~";
 
 /// A hint behind a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +35,11 @@ pub(crate) fn of_finding(finding: &Finding, top: usize) -> Vec<Hint> {
 }
 
 fn of_line(finding: &Finding, line: usize) -> Hint {
-    let mark = if finding.is_true(line) { format!("{TRUE} ") } else { String::new() };
-    let truth = if finding.is_true(line) { "; ground truth" } else { "" };
+    let (mark, truth) = match (finding.is_true(line), finding.is_approximate(line)) {
+        (true, true) => (format!("{CHANGED} "), "; ground truth that has changed since it was labelled"),
+        (true, false) => (format!("{TRUE} "), "; ground truth"),
+        (false, _) => (String::new(), ""),
+    };
     match finding.lines.iter().find(|score| score.line == line) {
         Some(score) => {
             // Rescaling hides that a line spoke against the verdict.

@@ -82,9 +82,20 @@ pub(crate) fn function(
     let mut text = style.paragraphs(lines);
     if finding.agreement.is_some() || !others.is_empty() {
         let findings: Vec<&Finding> = std::iter::once(finding).chain(others).collect();
-        text.push_str(&format!("\n\n{}", style.table(&comparison::summary(&findings))));
+        text.push_str(&format!("\n\n{}", style.table(&table(&findings))));
     }
     text
+}
+
+/// The methods side by side; with several of them how alike their ranks are, too.
+fn table(findings: &[&Finding]) -> Vec<Vec<String>> {
+    match findings {
+        [_] => comparison::summary(findings),
+        several => {
+            comparison::compare(several.iter().map(|finding| (*finding).clone()).collect(), Vec::new())
+                .table()
+        }
+    }
 }
 
 /// What people say of the function.
@@ -141,7 +152,13 @@ fn line_truth(finding: &Finding, line: usize) -> Option<String> {
     let annotators = truth.annotators.iter().filter(|annotator| annotator.lines.contains(&line));
     let names: Vec<&str> = annotators.map(|annotator| annotator.name.as_str()).collect();
     match (finding.is_true(line), names.as_slice()) {
-        (true, names) => Some(format!("ground truth: a flaw by {}", names.join(", "))),
+        (true, names) => {
+            let changed = match finding.is_approximate(line) {
+                true => " (~: the line has changed since it was labelled)",
+                false => "",
+            };
+            Some(format!("ground truth: a flaw by {}{changed}", names.join(", ")))
+        }
         (false, []) => None,
         (false, names) => Some(format!(
             "marked by {}, which by the policy {} makes no ground truth",
@@ -180,7 +197,11 @@ fn extent(finding: &Finding) -> String {
         windows => format!(", {windows} windows"),
     };
     if finding.truncated {
-        extent.push_str(&format!(", truncated: {} lines were not seen", finding.unseen_lines.len()));
+        let unseen = match finding.unseen_lines.len() {
+            1 => "1 line was".to_string(),
+            several => format!("{several} lines were"),
+        };
+        extent.push_str(&format!(", truncated: {unseen} not seen"));
     }
     if let Some(completeness) = finding.completeness {
         let converged = if completeness.reached { "" } else { " (not converged)" };

@@ -2,6 +2,7 @@
 
 use crate::analysis::{Finding, Options};
 use crate::annotations::ignores::Ignore;
+use crate::annotations::store::FileProblem;
 use crate::config::Settings;
 use crate::lines::LineScore;
 use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, Snapshot, TextKey, moved};
@@ -21,6 +22,8 @@ pub(crate) struct View {
     /// At home in the snapshot, in the order of the functions.
     findings: Vec<Seen>,
     cursor: Option<TextKey>,
+    /// Records that belong to none of the functions.
+    lost: Arc<Vec<(usize, FileProblem)>>,
 }
 
 /// A finding and the text that it is about.
@@ -72,7 +75,8 @@ pub(crate) fn view(shared: &Shared, uri: &Uri) -> Option<View> {
             seen.ignored = shared.ignored(&snapshot, &seen.finding, &model.info);
         }
     }
-    Some(View { snapshot, settings, findings, cursor })
+    let lost = shared.lost_of(&snapshot);
+    Some(View { snapshot, settings, findings, cursor, lost })
 }
 
 impl View {
@@ -93,11 +97,12 @@ impl View {
     }
 
     pub(crate) fn diagnostics(&self, facts: &ClientFacts) -> Vec<Diagnostic> {
-        self.findings
+        let of_findings = self
+            .findings
             .iter()
             .filter(|seen| seen.ignored.is_none())
-            .flat_map(|seen| to_proto::diagnostics(&seen.finding, &self.snapshot, &self.settings, facts))
-            .collect()
+            .flat_map(|seen| to_proto::diagnostics(&seen.finding, &self.snapshot, &self.settings, facts));
+        of_findings.chain(to_proto::lost_records(&self.lost, &self.snapshot, facts.encoding)).collect()
     }
 
     /// What stands behind the lines of the functions whose relevance is shown.

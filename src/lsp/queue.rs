@@ -66,6 +66,8 @@ pub(crate) struct Counterpart {
     pub(crate) truth: Option<GroundTruth>,
     /// Whether it is the older version, or the one before the fix.
     pub(crate) is_before: bool,
+    /// Others of its name would do as well.
+    pub(crate) is_guess: bool,
 }
 
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::annotations::Record;
 use crate::annotations::ignores::{Ignore, Ignores, Scope};
 use crate::annotations::matching::{Match, Place};
 use crate::annotations::policy::Policy;
-use crate::annotations::store::Store;
+use crate::annotations::store::{FileProblem, Store};
 use crate::detector::DetectorInfo;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::from_proto;
@@ -46,7 +46,11 @@ struct DocumentTruth {
     store: Arc<Store>,
     policy: Policy,
     functions: Arc<Vec<Option<GroundTruth>>>,
+    /// Records that belong to none of them: the 0-based line on which each stood, and a sentence.
+    lost: Arc<Vec<(usize, FileProblem)>>,
 }
+
+type Truths = (Arc<Vec<Option<GroundTruth>>>, Arc<Vec<(usize, FileProblem)>>);
 
 impl TruthStore {
     /// The innermost folder that holds a file.
@@ -72,13 +76,22 @@ impl Shared {
 
     /// For each function of a document; `None` where there is no annotation at all.
     fn truths_of(&self, snapshot: &Snapshot) -> Option<Arc<Vec<Option<GroundTruth>>>> {
+        Some(self.document_truth(snapshot)?.0)
+    }
+
+    /// The records that name a document but belong to none of its functions.
+    pub(crate) fn lost_of(&self, snapshot: &Snapshot) -> Arc<Vec<(usize, FileProblem)>> {
+        self.document_truth(snapshot).map(|(_, lost)| lost).unwrap_or_default()
+    }
+
+    fn document_truth(&self, snapshot: &Snapshot) -> Option<Truths> {
         let (file, store) = self.store_of(&snapshot.uri)?;
         let policy = self.settings_of(&snapshot.uri).annotation_policy;
         let known = self.truth().documents.get(&snapshot.uri).and_then(|known| {
             let is_same = Arc::ptr_eq(&known.text, &snapshot.text)
                 && Arc::ptr_eq(&known.store, &store)
                 && known.policy == policy;
-            is_same.then(|| Arc::clone(&known.functions))
+            is_same.then(|| (Arc::clone(&known.functions), Arc::clone(&known.lost)))
         });
         if known.is_some() {
             return known;
@@ -87,7 +100,11 @@ impl Shared {
             snapshot.functions().iter().map(|located| &located.function).collect();
         let places = functions.iter().map(|function| place(snapshot, function, Some(&file)));
         let places: Vec<Place<'_>> = places.collect();
-        let found = store.find(&places);
+        let found = store.find_in(Some(&file), &places);
+        let lost = found.lost.iter().map(|(number, record)| {
+            (record.range.map_or(0, |(first, _)| first), store.lost(*number, record))
+        });
+        let lost = Arc::new(lost.collect::<Vec<_>>());
         let truths = found.functions.iter().zip(&places);
         let truths = truths
             .map(|(matched, place)| GroundTruth::of_matches(matched, &policy, place.first_line, place.text));
@@ -97,9 +114,10 @@ impl Shared {
             store: Arc::clone(&store),
             policy,
             functions: Arc::clone(&functions),
+            lost: Arc::clone(&lost),
         };
         self.truth_mut().documents.insert(snapshot.uri.clone(), known);
-        Some(functions)
+        Some((functions, lost))
     }
 
     /// What is said of the very text of a function, wherever it stands: an older version's name and file are the newer

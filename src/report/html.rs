@@ -111,7 +111,11 @@ fn function(page: &mut String, file: &FileReport<'_>, reported: &Reported<'_>) {
 fn row(page: &mut String, file: &FileReport<'_>, finding: &Finding, line: usize) {
     let text = file.version.lines.line_span(line).of(file.version.text).unwrap_or_default();
     let text = html(&text.replace('\t', "    "));
-    let truth = if finding.is_true(line) { "<abbr title=\"ground truth\">●</abbr>" } else { "" };
+    let truth = match (finding.is_true(line), finding.is_approximate(line)) {
+        (true, true) => "<abbr title=\"ground truth; the line has changed since it was labelled\">~</abbr>",
+        (true, false) => "<abbr title=\"ground truth\">●</abbr>",
+        (false, _) => "",
+    };
     let unseen = finding.unseen_lines.contains(&line);
     let (class, score) = match finding.lines.iter().find(|score| score.line == line) {
         Some(score) => {

@@ -52,6 +52,17 @@ impl Workspace {
         }
     }
 
+    /// The server without a document.
+    #[allow(dead_code)] // Not every test file needs it.
+    pub fn opened_as_is(&self, setup: Setup) -> (Client, Knobs) {
+        let knobs = Knobs::default();
+        let mut client = Client::start(setup, &knobs);
+        client.ignore("textDocument/publishDiagnostics");
+        client.ignore("linelens/relevance");
+        client.ignore("window/logMessage");
+        (client, knobs)
+    }
+
     /// The document open and analysed.
     pub fn opened(&self, setup: Setup) -> (Client, Knobs) {
         let knobs = Knobs::default();

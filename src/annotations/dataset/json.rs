@@ -288,7 +288,7 @@ fn deleted_line(lines: &FunctionLines<'_>, change: &Value) -> Result<usize, RowP
         .ok_or(RowProblem::Missing("line"))?
         .as_str()
         .ok_or(RowProblem::WrongType { field: "line", expected: "a string" })?;
-    let outside = RowProblem::LineOutside { line: number, count: lines.count() };
+    let outside = RowProblem::LineOutside { line: number, count: lines.text_count() };
     let index = usize::try_from(start).map_err(|_| outside.clone())?;
     let offset = match lines.text().char_indices().nth(index) {
         Some((offset, _)) => offset,
@@ -353,8 +353,9 @@ pub(super) fn label(is_vulnerable: bool) -> Label {
 /// The line of a number that counts as data sets do, from `first`.
 fn line_of(lines: &FunctionLines<'_>, number: i64, first: i64) -> Result<usize, RowProblem> {
     let found = usize::try_from(number.saturating_sub(first)).ok();
-    found.and_then(|number| lines.line_of_newline_number(number)).ok_or_else(|| match u64::try_from(number) {
-        Ok(line) if line > 0 => RowProblem::LineOutside { line, count: lines.count() },
+    let found = found.and_then(|number| lines.line_of_newline_number(number));
+    found.filter(|line| *line < lines.text_count()).ok_or_else(|| match u64::try_from(number) {
+        Ok(line) if line > 0 => RowProblem::LineOutside { line, count: lines.text_count() },
         _ => RowProblem::LineNumber { found: number.to_string() },
     })
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const MOST_FILE_BYTES: u64 = 16 << 20;
 
 /// The folder that the URIs of a file of records are relative to: the one it lies in, or the one above `.linelens`.
-pub(super) fn root_of(path: &Path) -> PathBuf {
+pub(in crate::annotations) fn root_of(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (folder.file_name(), folder.parent()) {
         (Some(name), Some(above)) if name == ".linelens" => match above.as_os_str().is_empty() {
@@ -32,10 +32,10 @@ pub(super) struct Located {
     as_it_is: bool,
 }
 
-struct SourceFile {
-    text: String,
-    lines: LineIndex,
-    functions: Vec<Function>,
+pub(in crate::annotations) struct SourceFile {
+    pub(in crate::annotations) text: String,
+    pub(in crate::annotations) lines: LineIndex,
+    pub(in crate::annotations) functions: Vec<Function>,
 }
 
 impl Located {
@@ -61,7 +61,7 @@ impl Located {
             let code = file.text_of(hash, &sample.record).map_err(RowProblem::NoCode)?;
             sample.code = code.to_string();
         } else {
-            let function = file.function_of(&sample.record).map_err(RowProblem::NoCode)?;
+            let function = file.function_of(&sample.record)?;
             let first = file.lines.line_at(function.span.start);
             let last = file.lines.line_at(function.span.end.saturating_sub(1).max(function.span.start));
             let code = function.span.of(&file.text).unwrap_or_default();
@@ -143,7 +143,7 @@ fn join(record: &mut Record, other: &Record) {
 }
 
 impl SourceFile {
-    fn read(root: &Path, uri: &str) -> Result<SourceFile, String> {
+    pub(in crate::annotations) fn read(root: &Path, uri: &str) -> Result<SourceFile, String> {
         let relative = uri::to_path(uri).ok_or_else(|| format!("{uri} leads out of the folder"))?;
         let unreadable = |error: std::io::Error| format!("{relative} cannot be read: {error}");
         let root = root.canonicalize().map_err(unreadable)?;
@@ -190,14 +190,26 @@ impl SourceFile {
     }
 
     /// The innermost function that holds the whole range.
-    fn function_of(&self, record: &Record) -> Result<&Function, String> {
+    fn function_of(&self, record: &Record) -> Result<&Function, RowProblem> {
         let file = record.file.as_deref().unwrap_or_default();
-        let (first, last) = record.range.ok_or("it has neither a hash nor a range")?;
+        let neither = || RowProblem::NoCode("it has neither a hash nor a range".to_string());
+        let (first, last) = record.range.ok_or_else(neither)?;
+        let count = self.lines.line_count() - usize::from(self.text.ends_with(['\n', '\r']));
+        if last >= count {
+            let (file, line) = (file.to_string(), (last + 1) as u64);
+            return Err(RowProblem::BeyondFile { file, line, count });
+        }
         let holds = |function: &&Function| {
             self.lines.line_at(function.span.start) <= first && last <= self.lines.line_at(function.span.end)
         };
         let found = self.functions.iter().filter(holds).min_by_key(|function| function.span.len());
-        found.ok_or_else(|| format!("{file} has no function that holds line {}", first + 1))
+        found.ok_or_else(|| {
+            let what = match first == last {
+                true => format!("line {}", first + 1),
+                false => format!("all of the lines {} to {}", first + 1, last + 1),
+            };
+            RowProblem::NoCode(format!("{file} has no function that holds {what}"))
+        })
     }
 }
 

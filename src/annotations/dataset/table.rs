@@ -238,7 +238,7 @@ fn flaw_lines(
             number.parse().map_err(|_| RowProblem::LineNumber { found: shortened(number) })?;
         let line = lines.line_of_newline_number(parsed).ok_or(RowProblem::LineOutside {
             line: (parsed as u64).saturating_add(1),
-            count: lines.count(),
+            count: lines.text_count(),
         })?;
         found.push(line);
     }

@@ -57,13 +57,26 @@ pub(in crate::annotations) fn locate(workspace: &Path, name: &str) -> Result<Pat
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(path),
         Err(error) => Err(unreadable(error)),
         Ok(_) => {
-            let target = path.canonicalize().map_err(|_| outside())?;
+            let target = path.canonicalize().map_err(|error| dead_link(&path, &error))?;
             match target {
                 target if !target.starts_with(&root) => Err(outside()),
                 target if !target.is_file() => Err("is not a regular file".to_string()),
                 target => Ok(target),
             }
         }
+    }
+}
+
+/// Why a link leads nowhere.
+pub(in crate::annotations) fn dead_link(path: &Path, error: &std::io::Error) -> String {
+    match fs::read_link(path) {
+        Ok(target) if error.kind() == ErrorKind::NotFound => {
+            format!(
+                "is a symbolic link to {}, which is not there; make that file, or remove the link",
+                target.display()
+            )
+        }
+        _ => format!("cannot be reached: {error}"),
     }
 }
 

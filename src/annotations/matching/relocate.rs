@@ -12,7 +12,15 @@ const CANDIDATE_COST: usize = 100;
 /// Steps, of some nanoseconds each, for the records of one file.
 const MOST_STEPS: usize = 300_000_000;
 
-pub(super) type Lines<'r> = (Vec<(usize, LineLabel)>, Vec<&'r LabelledLine>);
+/// Where the labelled lines of a record are.
+#[derive(Debug)]
+pub(super) struct Lines<'r> {
+    /// 0-based lines of the function, in order.
+    pub(super) found: Vec<(usize, LineLabel)>,
+    /// Those of them whose text is another one now.
+    pub(super) changed: Vec<usize>,
+    pub(super) unmatched: Vec<&'r LabelledLine>,
+}
 
 /// What may still be spent on the records of one file. Whoever wrote them may mean no good: thousands of equal lines, each
 /// of which could be any of thousands. What is not looked for any more is not found.
@@ -34,8 +42,8 @@ impl Budget {
     }
 }
 
-/// The lines of the function that the record labels, in order, and the labelled lines that were not found. `text` is made
-/// when it is needed, once a function.
+/// The lines of the function that the record labels, and the labelled lines that were not found. `text` is made when it is
+/// needed, once a function.
 pub(super) fn lines<'r>(
     record: &'r Record,
     place: &Place<'_>,
@@ -53,14 +61,19 @@ pub(super) fn lines<'r>(
             Known::Nowhere | Known::ByText => open.push(line),
         }
     }
-    let mut unmatched = Vec::new();
+    let (mut changed, mut unmatched) = (Vec::new(), Vec::new());
     if open.iter().any(|line| !line.text.is_empty()) {
         let places = text.get_or_init(|| Text::new(function)).places(&open, budget);
         for (line, lines) in open.iter().zip(places) {
             match lines {
-                Some((first, last)) => {
+                Some(Run { first, last, is_changed }) => {
                     for at in (first..=last).filter(|at| !function.is_blank(*at)) {
-                        found.entry(at).or_insert(line.label);
+                        // What another labelled line knows as it is has not changed.
+                        if found.insert(at, found.get(&at).copied().unwrap_or(line.label)).is_none() {
+                            changed.extend(is_changed.then_some(at));
+                        } else if !is_changed {
+                            changed.retain(|other| *other != at);
+                        }
                     }
                 }
                 None => unmatched.push(*line),
@@ -69,7 +82,28 @@ pub(super) fn lines<'r>(
     } else {
         unmatched = open;
     }
-    (found.into_iter().collect(), unmatched)
+    changed.sort_unstable();
+    Lines { found: found.into_iter().collect(), changed, unmatched }
+}
+
+/// How much of what the record labels the function holds: of each line most where its text is the same between the same
+/// neighbours, little where it is only similar.
+pub(super) fn points(
+    record: &Record,
+    place: &Place<'_>,
+    function: &FunctionLines<'_>,
+    (text, budget): (&OnceCell<Text>, &Budget),
+) -> usize {
+    let text = text.get_or_init(|| Text::new(function));
+    let of_line = |line: &LabelledLine| {
+        if line.text.is_empty() || !budget.spend(CANDIDATE_COST) {
+            return 0;
+        }
+        let is_there = matches!(known_place(record, line, place, function, Match::FileAndName), Known::At(_));
+        let best = text.candidates(line, budget).iter().map(|candidate| candidate.points(line)).max();
+        best.unwrap_or(0) + usize::from(is_there)
+    };
+    record.lines.iter().map(of_line).sum()
 }
 
 enum Known {
@@ -131,10 +165,30 @@ struct Candidate {
     last: usize,
     /// How many of the two neighbours are the same.
     context: usize,
+    /// Similar, but not the same text.
+    is_changed: bool,
+}
+
+impl Candidate {
+    fn points(self, line: &LabelledLine) -> usize {
+        match self.is_changed {
+            true => self.context,
+            false if self.context == 0 && !is_telling(&line.text) => 0,
+            false => 3 + self.context,
+        }
+    }
+}
+
+/// Where a labelled line is now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Run {
+    first: usize,
+    last: usize,
+    is_changed: bool,
 }
 
 impl Text {
-    fn new(function: &FunctionLines<'_>) -> Text {
+    pub(super) fn new(function: &FunctionLines<'_>) -> Text {
         let mut text = Text {
             keys: Vec::new(),
             lines: Vec::new(),
@@ -153,8 +207,22 @@ impl Text {
         text
     }
 
-    /// Per labelled line: its first and last line of today.
-    fn places(&self, labelled: &[&LabelledLine], budget: &Budget) -> Vec<Option<(usize, usize)>> {
+    /// What its lines hold, each once.
+    pub(super) fn distinct(&self) -> impl Iterator<Item = &str> {
+        self.by_key.keys().map(String::as_str)
+    }
+
+    /// Whether each line stands here as it was, between the neighbours that it had, and some of them say something.
+    pub(super) fn holds(&self, lines: &[LabelledLine], budget: &Budget) -> bool {
+        let holds = |line: &LabelledLine| {
+            self.by_key.contains_key(&key(&line.text))
+                && self.candidates(line, budget).iter().any(|candidate| candidate.context == 2)
+        };
+        lines.iter().any(|line| is_telling(&line.text)) && lines.iter().all(holds)
+    }
+
+    /// Per labelled line: where it is today.
+    fn places(&self, labelled: &[&LabelledLine], budget: &Budget) -> Vec<Option<Run>> {
         let candidates: Vec<Vec<Candidate>> =
             labelled.iter().map(|line| self.candidates(line, budget)).collect();
         let mut chosen: Vec<Option<Candidate>> = labelled
@@ -189,7 +257,11 @@ impl Text {
         chosen
             .into_iter()
             .map(|candidate| {
-                candidate.map(|candidate| (self.lines[candidate.first], self.lines[candidate.last]))
+                candidate.map(|candidate| Run {
+                    first: self.lines[candidate.first],
+                    last: self.lines[candidate.last],
+                    is_changed: candidate.is_changed,
+                })
             })
             .collect()
     }
@@ -213,6 +285,7 @@ impl Text {
                 first: at,
                 last: at,
                 context: usize::from(self.is_before(at, &before)) + usize::from(self.is_after(at, &after)),
+                is_changed: false,
             };
             return same.iter().copied().map(candidate).collect();
         }
@@ -264,6 +337,7 @@ impl Text {
                 first: key_at(start),
                 last: key_at(start + wanted.len() - 1),
                 context: 2,
+                is_changed: false,
             })
             .collect()
     }
@@ -299,14 +373,14 @@ impl Text {
                 let is_similar = short
                     && budget.spend(both * both / 4)
                     && similar::TextDiff::from_chars(wanted, self.keys[at].as_str()).ratio() >= least;
-                is_similar.then_some(Candidate { first: at, last: at, context })
+                is_similar.then_some(Candidate { first: at, last: at, context, is_changed: true })
             })
             .collect()
     }
 }
 
 /// How far the nearest of the lines moved that are known to have; they are in order.
-fn nearest(moved: &[(usize, isize)], line: usize) -> isize {
+pub(super) fn nearest(moved: &[(usize, isize)], line: usize) -> isize {
     let after = moved.partition_point(|(at, _)| *at < line);
     let beside =
         [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(|index| moved.get(index));

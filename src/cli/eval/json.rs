@@ -1,7 +1,7 @@
 //! Reports as JSON: every figure, unrounded.
 
-use super::splits::{Role, Split};
-use super::{Evaluation, Model, Outcome, ThresholdSource};
+use super::splits::{Malformed, Role, Split};
+use super::{Evaluation, Model, Outcome, ThresholdSource, dropped_text};
 use crate::alignment::TOP_K;
 use crate::alignment::functions::FunctionMetrics;
 use crate::alignment::intervals::Interval;
@@ -15,8 +15,17 @@ pub(super) fn render(outcome: &Outcome) -> Value {
     json!({
         "manifest": outcome.manifest,
         "splits": evaluated.map(of_split).collect::<Vec<_>>(),
+        "thresholdSplit": outcome.splits.iter().find(|split| split.role == Role::Threshold).map(|split| json!({
+            "name": split.name, "fileSha256": split.file_sha256, "functionsSha256": split.functions_sha256,
+            "functions": split.facts.len(), "malformed": of_malformed(&split.malformed),
+        })),
+        "training": outcome.training.iter().map(|file| json!({
+            "name": file.name, "fileSha256": file.file_sha256, "format": file.format.as_str(), "functions": file.functions,
+            "malformed": of_malformed(&file.malformed),
+        })).collect::<Vec<_>>(),
         "evaluations": outcome.evaluations.iter().map(|evaluation| {
-            of_evaluation(evaluation, &outcome.models[evaluation.model], &outcome.splits[evaluation.split])
+            let (model, split) = (&outcome.models[evaluation.model], &outcome.splits[evaluation.split]);
+            of_evaluation(evaluation, model, split, outcome.limit())
         }).collect::<Vec<_>>(),
     })
 }
@@ -34,12 +43,16 @@ fn of_split(split: &Split) -> Value {
     });
     json!({
         "name": split.name, "fileSha256": split.file_sha256, "functionsSha256": split.functions_sha256,
-        "malformed": { "rows": split.malformed.total(), "kinds": split.malformed.kinds, "examples": split.malformed.examples },
+        "malformed": of_malformed(&split.malformed),
         "leakage": leakage, "nearThreshold": split.near_threshold,
     })
 }
 
-fn of_evaluation(evaluation: &Evaluation, model: &Model, split: &Split) -> Value {
+fn of_malformed(malformed: &Malformed) -> Value {
+    json!({ "rows": malformed.total(), "kinds": malformed.kinds, "examples": malformed.examples })
+}
+
+fn of_evaluation(evaluation: &Evaluation, model: &Model, split: &Split, limit: Option<u64>) -> Value {
     let report = &evaluation.report;
     let counts = report.counts;
     let threshold = match &evaluation.threshold_source {
@@ -52,7 +65,7 @@ fn of_evaluation(evaluation: &Evaluation, model: &Model, split: &Split) -> Value
     let dropped: Map<String, Value> = report
         .dropped_pairs
         .iter()
-        .map(|(reason, count)| (reason.as_str().to_string(), json!(count)))
+        .map(|(reason, count)| (dropped_text(*reason, limit), json!(count)))
         .collect();
     json!({
         "model": model.name, "modelFolderSha256": model.folder_sha256, "split": split.name, "splitFileSha256": split.file_sha256,

@@ -1,6 +1,6 @@
 //! Datasets as they are evaluated: read once to know what is in them, and again for the texts.
 
-use super::super::output::{Failure, Output};
+use super::super::output::{Failure, Output, are, counted};
 use crate::annotations::dataset::{self, Format};
 use crate::annotations::policy::Policy;
 use crate::annotations::{RowError, Sample};
@@ -74,6 +74,17 @@ impl Malformed {
         if self.examples.len() < EXAMPLES {
             self.examples.push(error.to_string());
         }
+    }
+
+    /// A sentence about what was skipped.
+    pub(super) fn sentence(&self) -> Option<String> {
+        let kinds: Vec<String> = self.kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let rows = match self.total() {
+            0 => return None,
+            1 => "1 row was".to_string(),
+            several => format!("{several} rows were"),
+        };
+        Some(format!("{rows} malformed and skipped: {}.", kinds.join(", ")))
     }
 
     pub(in crate::cli) fn total(&self) -> usize {
@@ -250,35 +261,67 @@ fn functions_sha256(facts: &[Facts]) -> String {
 /// Copies are not independent: intervals over them are too narrow.
 pub(super) fn repeated(found: Repeats) -> Option<String> {
     let Repeats { rows, differing } = found;
-    (rows > 0)
-        .then(|| format!("{rows} rows repeat a text (of them {differing} with another label or other lines)"))
+    (rows > 0).then(|| {
+        let repeat = if rows == 1 { "repeats" } else { "repeat" };
+        format!(
+            "{} {repeat} a text (of them {differing} with another label or other lines)",
+            counted(rows, "row")
+        )
+    })
 }
 
-/// The training data to compare with.
+/// A file that the splits are compared with.
+#[derive(Debug)]
+pub(super) struct TrainingFile {
+    pub(super) name: String,
+    /// Over the file's bytes, hex.
+    pub(super) file_sha256: String,
+    pub(super) format: Format,
+    pub(super) functions: usize,
+    pub(super) malformed: Malformed,
+}
+
+/// The training data to compare with, and which files it is of.
 pub(super) fn training_data(
     paths: &[PathBuf],
     format: Option<Format>,
     output: &mut Output,
-) -> Result<Option<TrainingData>, Failure> {
+) -> Result<(Option<TrainingData>, Vec<TrainingFile>), Failure> {
     if paths.is_empty() {
-        return Ok(None);
+        return Ok((None, Vec::new()));
     }
     let mut train = TrainingData::default();
+    let mut files = Vec::new();
     for path in paths {
-        let mut malformed = Malformed::default();
-        for (number, sample) in open(path, format)?.enumerate() {
+        let sha256 = file_sha256(path)?;
+        let samples = open(path, format)?;
+        let mut file = TrainingFile {
+            name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            file_sha256: sha256,
+            format: samples.format(),
+            functions: 0,
+            malformed: Malformed::default(),
+        };
+        for sample in samples {
             match sample {
-                Ok(sample) => train.add(&sample.code, sample.commit.as_deref()),
-                Err(error) => malformed.count(&error),
-            }
-            if number % 1000 == 0 {
-                output.progress(&format!("{}: {number} functions", shown(path)));
+                Ok(sample) => {
+                    train.add(&sample.code, sample.commit.as_deref());
+                    file.functions += 1;
+                    if file.functions.is_multiple_of(1000) {
+                        output.progress(&format!("{}: {} functions", shown(path), file.functions));
+                    }
+                }
+                Err(error) => file.malformed.count(&error),
             }
         }
         output.progress("");
-        malformed.warn(&shown(path), output);
+        if file_sha256(path)? != file.file_sha256 {
+            return Err(changed(path, "while it was read"));
+        }
+        file.malformed.warn(&shown(path), output);
+        files.push(file);
     }
-    Ok(Some(train))
+    Ok((Some(train), files))
 }
 
 /// A threshold that was tuned on a function says nothing about that function, whatever its layout and its comments.
@@ -308,8 +351,8 @@ pub(super) fn refuse_shared(tuned_on: &Split, evaluated: &Split) -> Result<(), F
     match shared.next() {
         None => Ok(()),
         Some((there, here)) => refuse(format!(
-            "{} functions are in both, comments and whitespace aside; the first is row {there} there and row {here} here",
-            1 + shared.count()
+            "{} in both, comments and whitespace aside; the first is row {there} there and row {here} here",
+            are(1 + shared.count(), "function")
         )),
     }
 }
@@ -318,8 +361,9 @@ pub(super) fn refuse_shared(tuned_on: &Split, evaluated: &Split) -> Result<(), F
 pub(super) fn near_threshold(split: &Split) -> Option<String> {
     let count = split.near_threshold.filter(|count| *count > 0)?;
     Some(format!(
-        "{count} functions are nearly the same as one that the threshold is tuned on (Jaccard index of shingles at least 0.8), \
-         so that the threshold may flatter"
+        "{} nearly the same as one that the threshold is tuned on (Jaccard index of shingles at least 0.8), so that the \
+         threshold may flatter",
+        are(count, "function")
     ))
 }
 

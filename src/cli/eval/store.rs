@@ -48,6 +48,20 @@ impl Store {
             let path = folder.join(name);
             atomic::refuse_link(&path).map_err(|error| failed(&path, "cannot be written", error))?;
         }
+        let manifest_path = folder.join(MANIFEST);
+        // What is not ours is not replaced.
+        if std::fs::symlink_metadata(&manifest_path).is_err() {
+            for name in REPORTS {
+                let path = folder.join(name);
+                if std::fs::symlink_metadata(&path).is_ok() {
+                    return Err(Failure::new(format!(
+                        "{} is there already, and no {MANIFEST} beside it says that it is a report of this command; nothing \
+                         is overwritten: choose another folder with --out",
+                        shown(&path)
+                    )));
+                }
+            }
+        }
         let path = folder.join(RESULTS);
         let mut file =
             atomic::open_to_append(&path).map_err(|error| failed(&path, "cannot be opened", error))?;
@@ -57,9 +71,12 @@ impl Store {
                 shown(&path)
             ))
         })?;
-        let manifest_path = folder.join(MANIFEST);
         match std::fs::read_to_string(&manifest_path) {
-            Ok(text) => same_run(&manifest_path, &text, manifest)?,
+            Ok(text) => {
+                if same_run(&manifest_path, &text, manifest)? == Training::Differs {
+                    write_whole(&manifest_path, format!("{manifest:#}\n").as_bytes())?;
+                }
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let length = file.metadata().map_err(|error| failed(&path, "cannot be read", error))?.len();
                 if length > 0 {
@@ -81,9 +98,12 @@ impl Store {
         } else {
             let kinds: Vec<String> = bad.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
             output.warn(&format!(
-                "{}: {} rows do not count and are computed again where they are needed: {}",
+                "{}: {} computed again where needed: {}",
                 shown(&path),
-                bad.values().sum::<usize>(),
+                match bad.values().sum::<usize>() {
+                    1 => "1 row does not count and is".to_string(),
+                    several => format!("{several} rows do not count and are"),
+                },
                 kinds.join(", ")
             ));
             file = store
@@ -292,29 +312,72 @@ pub(super) struct Taken {
     pub(super) failures: Vec<(usize, Option<Method>, String)>,
 }
 
+/// The training files change no result, so that others may be named when a run goes on.
+const TRAINING: &str = "training";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Training {
+    Same,
+    Differs,
+}
+
 /// Results of differing manifests are not pooled.
-fn same_run(path: &Path, text: &str, manifest: &Value) -> Result<(), Failure> {
-    let found: Value = serde_json::from_str(text).map_err(|error| {
+fn same_run(path: &Path, text: &str, manifest: &Value) -> Result<Training, Failure> {
+    let mut found: Value = serde_json::from_str(text).map_err(|error| {
         Failure::new(format!("{}: not JSON: {error}; choose another folder", shown(path)))
     })?;
     // Read back from its text, as the other was.
-    let manifest: Value = serde_json::from_str(&manifest.to_string()).unwrap_or_default();
-    if found == manifest {
-        return Ok(());
+    let mut manifest: Value = serde_json::from_str(&manifest.to_string()).unwrap_or_default();
+    let taken = [&mut found, &mut manifest].map(|value| value.as_object_mut()?.remove(TRAINING));
+    let training = if taken[0] == taken[1] { Training::Same } else { Training::Differs };
+    let mut differing = Vec::new();
+    differences("", &found, &manifest, &mut differing);
+    if differing.is_empty() {
+        return Ok(training);
     }
-    let empty = serde_json::Map::new();
-    let (there, here) = (found.as_object().unwrap_or(&empty), manifest.as_object().unwrap_or(&empty));
-    let differing: Vec<&str> = there
-        .keys()
-        .chain(here.keys().filter(|key| !there.contains_key(*key)))
-        .filter(|key| there.get(*key) != here.get(*key))
-        .map(String::as_str)
-        .collect();
+    let more = differing.len().saturating_sub(MOST_DIFFERENCES);
+    differing.truncate(MOST_DIFFERENCES);
+    if more > 0 {
+        differing.push(format!("{more} more differ"));
+    }
     Err(Failure::new(format!(
-        "{} is of another run: {} differ; results of different settings are not pooled: choose another folder with --out",
+        "{} is of another run: {}; results of different settings are not pooled: choose another folder with --out",
         shown(path),
-        crate::escape::terminal(&differing.join(", "))
+        crate::escape::terminal(&differing.join("; "))
     )))
+}
+
+/// More are counted, not listed.
+const MOST_DIFFERENCES: usize = 6;
+/// Of a value, in a message.
+const SHOWN_CHARACTERS: usize = 60;
+
+/// What two manifests differ in, such as `models[0].profile is "paper" there and "editor" here`.
+fn differences(path: &str, there: &Value, here: &Value, found: &mut Vec<String>) {
+    match (there, here) {
+        (Value::Object(there), Value::Object(here)) => {
+            let new = here.keys().filter(|key| !there.contains_key(*key));
+            for key in there.keys().chain(new) {
+                let inner = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let (there, here) = (there.get(key), here.get(key));
+                differences(&inner, there.unwrap_or(&Value::Null), here.unwrap_or(&Value::Null), found);
+            }
+        }
+        (Value::Array(there), Value::Array(here)) if there.len() == here.len() => {
+            for (number, (there, here)) in there.iter().zip(here).enumerate() {
+                differences(&format!("{path}[{number}]"), there, here, found);
+            }
+        }
+        (Value::Array(there), Value::Array(here)) => {
+            found.push(format!("there are {} {path} there and {} here", there.len(), here.len()));
+        }
+        _ if there == here => {}
+        _ => {
+            let short = |value: &Value| value.to_string().chars().take(SHOWN_CHARACTERS).collect::<String>();
+            let path = if path.is_empty() { "what it holds" } else { path };
+            found.push(format!("{path} is {} there and {} here", short(there), short(here)));
+        }
+    }
 }
 
 /// Writes a file so that it is there whole or not at all.

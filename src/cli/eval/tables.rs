@@ -1,8 +1,9 @@
 //! The reports' sections as plain tables of text, which Markdown and HTML both show.
 
+use super::super::output::{are, counted};
 use super::plots;
 use super::splits::{self, Role, Split};
-use super::{Evaluation, Model, Outcome, ThresholdSource};
+use super::{Evaluation, Model, Outcome, ThresholdSource, dropped_text};
 use crate::alignment::functions::FunctionMetrics;
 use crate::alignment::intervals::{self, Interval};
 use crate::alignment::localisation::{AlignmentSummary, Figures};
@@ -57,7 +58,7 @@ pub(super) fn sections(outcome: &Outcome) -> Vec<Section> {
         sections.extend(localisation(&of_split, outcome.counted));
         sections.extend(explanations(&of_split));
         sections.push(functions(&of_split));
-        sections.extend(pairs(&of_split));
+        sections.extend(pairs(&of_split, outcome.limit()));
         sections.extend(slices(&of_split));
         sections.extend(leakage(split));
     }
@@ -115,11 +116,27 @@ fn manifest(outcome: &Outcome) -> Section {
         text("batch"),
         text("seed"),
     );
-    Section {
-        heading: "linelens eval".to_string(),
-        level: 1,
-        parts: vec![Piece::Text(settings), Piece::Table(splits), Piece::Table(models)],
+    let mut parts = vec![Piece::Text(settings), Piece::Table(splits), Piece::Table(models)];
+    if !outcome.training.is_empty() {
+        let head = ["training data", "format", "functions", "malformed rows", "SHA-256 of the file"];
+        let mut training = Table::new(head);
+        for file in &outcome.training {
+            training.rows.push(vec![
+                file.name.clone(),
+                file.format.to_string(),
+                file.functions.to_string(),
+                file.malformed.total().to_string(),
+                file.file_sha256.clone(),
+            ]);
+        }
+        parts.push(Piece::Table(training));
     }
+    let tuned_on = outcome.splits.iter().filter(|split| split.role == Role::Threshold);
+    let others = tuned_on.map(|split| (&split.name, &split.malformed));
+    let others = others.chain(outcome.training.iter().map(|file| (&file.name, &file.malformed)));
+    let skipped = others.filter_map(|(name, malformed)| Some(format!("{name}: {}", malformed.sentence()?)));
+    parts.extend(skipped.map(Piece::Text));
+    Section { heading: "linelens eval".to_string(), level: 1, parts }
 }
 
 fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
@@ -127,28 +144,24 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
     if let Some((_, evaluation)) = of_split.first() {
         let counts = evaluation.report.counts;
         texts.push(format!(
-            "{} functions: {} vulnerable ({} with ground-truth lines), {} benign, {} unsure (left out).",
-            counts.functions, counts.vulnerable, counts.with_lines, counts.benign, counts.unsure
+            "{}: {} vulnerable ({} with ground-truth lines), {} benign, {} unsure (left out).",
+            counted(counts.functions, "function"),
+            counts.vulnerable,
+            counts.with_lines,
+            counts.benign,
+            counts.unsure
         ));
         texts.extend(splits::repeated(counts.repeats).map(|said| format!("{said}.")));
     }
     texts.extend(splits::near_threshold(split).map(|said| format!("{said}.")));
     if split.merged > 0 {
         texts.push(format!(
-            "{} records of the file are about functions of other records; each function counts once, by the policy {}.",
-            split.merged, split.policy
+            "{} about functions of other records; each function counts once, by the policy {}.",
+            are(split.merged, "record"),
+            split.policy
         ));
     }
-    if split.malformed.total() > 0 {
-        let kinds: Vec<String> =
-            split.malformed.kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        texts.push(format!(
-            "{} {} malformed and skipped: {}.",
-            split.malformed.total(),
-            if split.malformed.total() == 1 { "row was" } else { "rows were" },
-            kinds.join(", ")
-        ));
-    }
+    texts.extend(split.malformed.sentence());
     for (model, evaluation) in of_split {
         let scores = evaluation.failures.iter().filter(|(_, method, _)| method.is_none()).count();
         let rest = evaluation.failures.len() - scores;
@@ -399,7 +412,7 @@ fn functions(of_split: &[(&Model, &Evaluation)]) -> Section {
     }
 }
 
-fn pairs(of_split: &[(&Model, &Evaluation)]) -> Option<Section> {
+fn pairs(of_split: &[(&Model, &Evaluation)], limit: Option<u64>) -> Option<Section> {
     let mut table =
         Table::new(["model", "row", "P-C", "P-V", "P-B", "P-R", "one answer", "P-C − P-R", "pairs"]);
     let mut more =
@@ -421,7 +434,7 @@ fn pairs(of_split: &[(&Model, &Evaluation)]) -> Option<Section> {
         if !evaluation.report.dropped_pairs.is_empty() {
             let dropped = evaluation.report.dropped_pairs.iter();
             let reasons: Vec<String> =
-                dropped.map(|(reason, count)| format!("{count}: {}", reason.as_str())).collect();
+                dropped.map(|(reason, count)| format!("{count}: {}", dropped_text(*reason, limit))).collect();
             texts.push(Piece::Text(format!("{}: pairs left out: {}.", model.name, reasons.join("; "))));
         }
     }

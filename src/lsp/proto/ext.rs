@@ -135,6 +135,9 @@ pub struct LineMessage {
     /// Only where it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ground_truth: Option<bool>,
+    /// Only where it is true: ground truth that has changed since it was labelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approximate: Option<bool>,
     pub text: String,
 }
 
@@ -358,6 +361,9 @@ pub struct PairMessage {
     /// Where the two versions come from.
     pub before: SideMessage,
     pub after: SideMessage,
+    /// Only where it is true: several functions of this name may be the other version.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guess: bool,
     /// `P-C`, `P-V`, `P-B` or `P-R`; `null` where the truth of the two sides is not known.
     pub outcome: Option<String>,
     pub lines: Vec<LinePairMessage>,

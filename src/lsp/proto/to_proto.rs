@@ -9,6 +9,7 @@ use crate::analysis::comparison::Comparison;
 use crate::analysis::models::{self, ModelSide};
 use crate::analysis::pair::{PairView, Version};
 use crate::analysis::{Finding, comparison};
+use crate::annotations::store::FileProblem;
 use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
 use crate::escape;
@@ -113,6 +114,43 @@ fn severity(severity: Severity) -> DiagnosticSeverity {
     }
 }
 
+/// Of more records that have no function only the number is said.
+const MOST_LOST: usize = 20;
+const UNMATCHED: &str = "unmatched-annotation";
+
+/// A hint for each record that belongs to no function of the document, on the line where its function stood.
+pub(crate) fn lost_records(
+    lost: &[(usize, FileProblem)],
+    snapshot: &Snapshot,
+    encoding: PositionEncoding,
+) -> Vec<Diagnostic> {
+    let hint = |line: usize, message: &str| Diagnostic {
+        range: range(snapshot, line_span(snapshot, line.min(snapshot.lines.line_count() - 1)), encoding),
+        severity: Some(DiagnosticSeverity::HINT),
+        code: Some(NumberOrString::String(UNMATCHED.to_string())),
+        source: Some(SOURCE.to_string()),
+        message: escape::terminal(message),
+        ..Diagnostic::default()
+    };
+    let mut hints: Vec<Diagnostic> = lost
+        .iter()
+        .take(MOST_LOST)
+        .map(|(line, problem)| {
+            let name = problem.path.file_name().unwrap_or_default().to_string_lossy();
+            let row = problem.row.map(|row| format!(", row {row}")).unwrap_or_default();
+            hint(*line, &format!("{name}{row}: {}", problem.reason))
+        })
+        .collect();
+    if lost.len() > MOST_LOST {
+        let more = lost.len() - MOST_LOST;
+        hints.push(hint(
+            0,
+            &format!("{more} further records of ground truth belong to no function of this file"),
+        ));
+    }
+    hints
+}
+
 pub(crate) fn versioned_document(snapshot: &Snapshot) -> VersionedDocument {
     VersionedDocument { uri: snapshot.uri.clone(), version: snapshot.version }
 }
@@ -180,6 +218,7 @@ fn line_message(finding: &Finding, line: &LineScore, version: Version<'_>) -> Li
         raw: line.raw,
         rank: line.rank,
         ground_truth: finding.is_true(line.line).then_some(true),
+        approximate: finding.is_approximate(line.line).then_some(true),
         text: version.lines.line_span(line.line).of(version.text).unwrap_or_default().to_string(),
     }
 }
@@ -314,6 +353,7 @@ pub(crate) fn pair_message(
     PairMessage {
         before: side(before, &view.before),
         after: side(after, &view.after),
+        guess: view.is_guess,
         outcome: view.outcome.map(|outcome| outcome.as_str().to_string()),
         lines: view
             .lines

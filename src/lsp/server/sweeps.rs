@@ -147,8 +147,9 @@ fn summary(swept: &Swept) -> AnalysisMessage {
 
 fn sentence(summary: &AnalysisMessage) -> String {
     let files = if summary.files == 1 { "file" } else { "files" };
+    let functions = if summary.functions == 1 { "function" } else { "functions" };
     let mut sentence = format!(
-        "{} of {} functions flagged in {} {files}",
+        "{} of {} {functions} flagged in {} {files}",
         summary.flagged.len(),
         summary.functions,
         summary.files
@@ -158,7 +159,8 @@ fn sentence(summary: &AnalysisMessage) -> String {
     }
     let failed = summary.failed.len() + summary.unreadable.len();
     if failed > 0 {
-        sentence.push_str(&format!("; {failed} functions or files could not be analysed, see the log"));
+        let what = if failed == 1 { "function or file" } else { "functions or files" };
+        sentence.push_str(&format!("; {failed} {what} could not be analysed, see the log"));
     }
     sentence
 }

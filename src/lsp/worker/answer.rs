@@ -172,6 +172,7 @@ impl Worker {
             true => pair::view(other_finding, before.1, finding, after.1),
             false => pair::view(finding, before.1, other_finding, after.1),
         };
+        let view = pair::PairView { is_guess: other.is_guess, ..view };
         let message = to_proto::pair_message(&view, before, after, &snapshot, &model.info);
         Ok(Some(Answer::Pair(Box::new(message))))
     }

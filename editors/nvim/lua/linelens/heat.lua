@@ -57,15 +57,17 @@ local function has_inlay_hints(buf)
     and vim.lsp.inlay_hint.is_enabled({ bufnr = buf })
 end
 
---- Ground-truth lines of a finding, as a set.
+--- Ground-truth lines of a finding: from each to whether it has changed since it was labelled.
 local function true_lines(finding)
   local set = {}
-  for _, line in ipairs(finding.lines) do
-    set[line.line] = line.groundTruth or nil
-  end
   local alignment = finding.alignment
   for _, line in ipairs(type(alignment) == 'table' and alignment.lines or {}) do
-    set[line] = true
+    set[line] = false
+  end
+  for _, line in ipairs(finding.lines) do
+    if line.groundTruth then
+      set[line.line] = line.approximate == true
+    end
   end
   return set
 end
@@ -104,8 +106,9 @@ local function draw(buf, entry)
     end
   end
   if is_on('signs') then
-    for line in pairs(true_lines(finding)) do
-      mark('truth', line, { sign_text = config.options.sign_text, sign_hl_group = 'LinelensTruth' })
+    for line, is_changed in pairs(true_lines(finding)) do
+      local text = is_changed and '~' or config.options.sign_text
+      mark('truth', line, { sign_text = text, sign_hl_group = 'LinelensTruth' })
     end
   end
   if is_on('unseen') then

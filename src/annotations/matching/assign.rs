@@ -1,0 +1,326 @@
+//! Which functions of their name records speak of whose text nobody has any more.
+//!
+//! What tells functions of one name apart are the labelled lines that they hold. Where those of several are equally good,
+//! or there are none, a record stays with the function that stands where it was; else it stays without one: nothing is
+//! guessed. Records of different functions get different functions.
+
+use super::{Finder, relocate, voice};
+use crate::annotations::{Provenance, Record};
+use std::collections::{HashMap, VecDeque};
+
+/// What becomes of a record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Outcome {
+    Function(usize),
+    /// A function of another name holds all that it labels, and none of its name does anything of it.
+    Elsewhere(usize),
+    /// The same annotator says something newer of the function.
+    Older,
+    Lost,
+}
+
+struct Seeker<'r> {
+    number: usize,
+    record: &'r Record,
+    /// Functions of its name, the same annotator's own left out.
+    free: Vec<usize>,
+    /// Those of them that hold something of what it labels, the best first, and how much.
+    alike: Vec<(usize, usize)>,
+}
+
+impl Seeker<'_> {
+    /// Of the function with most: how much it holds, and by how much that is more than another holds.
+    fn best(&self) -> usize {
+        self.alike.first().map_or(0, |(_, points)| *points)
+    }
+
+    fn lead(&self) -> usize {
+        self.best() - self.alike.get(1).map_or(0, |(_, points)| *points)
+    }
+
+    fn points(&self, function: usize) -> usize {
+        self.alike.iter().find(|(other, _)| *other == function).map_or(0, |(_, points)| *points)
+    }
+}
+
+impl<'r> Finder<'r, '_> {
+    /// What becomes of records, given the functions that have the name of each.
+    pub(super) fn assigned(&self, named: Vec<(usize, Vec<usize>)>) -> Vec<(usize, Outcome)> {
+        let mut outcomes = Vec::new();
+        let mut several = Vec::new();
+        let mut alone: HashMap<usize, Vec<(usize, bool)>> = HashMap::new();
+        for (number, named) in named {
+            let record = &self.records[number];
+            let (taken, free): (Vec<usize>, Vec<usize>) =
+                named.iter().copied().partition(|function| self.is_taken(*function, record));
+            if free.is_empty() {
+                outcomes.push((number, self.older_or_lost(record, &taken)));
+                continue;
+            }
+            if is_region(record) {
+                let function =
+                    if named.len() == 1 { Some(named[0]) } else { self.overlapping(&free, record) };
+                outcomes.push((number, function.map_or(Outcome::Lost, Outcome::Function)));
+                continue;
+            }
+            let mut alike: Vec<(usize, usize)> = free
+                .iter()
+                .map(|function| (*function, self.points(record, *function)))
+                .filter(|(_, points)| *points > 0)
+                .collect();
+            if alike.is_empty()
+                && let Some(function) = self.elsewhere(record, &named)
+            {
+                outcomes.push((number, Outcome::Elsewhere(function)));
+                continue;
+            }
+            if alike.is_empty() && self.older_or_lost(record, &taken) == Outcome::Older {
+                outcomes.push((number, Outcome::Older));
+                continue;
+            }
+            if let [function] = named.as_slice() {
+                alone.entry(*function).or_default().push((number, !alike.is_empty()));
+                continue;
+            }
+            alike.sort_by_key(|(function, points)| {
+                (std::cmp::Reverse(*points), !self.stands_where_it_was(*function, record), *function)
+            });
+            let of_taken = taken.iter().map(|function| self.points(record, *function)).max().unwrap_or(0);
+            if of_taken > alike.first().map_or(0, |(_, points)| *points) {
+                outcomes.push((number, Outcome::Older));
+                continue;
+            }
+            several.push(Seeker { number, record, free, alike });
+        }
+        for (function, numbers) in alone {
+            outcomes.extend(self.of_one_function(function, &numbers));
+        }
+        outcomes.extend(self.of_several(&several));
+        outcomes
+    }
+
+    fn points(&self, record: &Record, function: usize) -> usize {
+        let tools = (&self.texts[function], &self.budget);
+        relocate::points(record, &self.places[function], &self.lines[function], tools)
+    }
+
+    /// The annotator says something of the very text of every function of this name: of an older text of one of them, or of
+    /// a function that is gone.
+    fn older_or_lost(&self, record: &Record, taken: &[usize]) -> Outcome {
+        let is_older = taken.iter().any(|function| {
+            let newer = self.taken.get(&(*function, voice(record))).map(|number| &self.records[*number]);
+            newer.is_some_and(|newer| !are_apart(newer, record)) || self.points(record, *function) > 0
+        });
+        if is_older { Outcome::Older } else { Outcome::Lost }
+    }
+
+    /// The only function that holds all that a record labels, where none of its name holds anything of it.
+    fn elsewhere(&self, record: &'r Record, named: &[usize]) -> Option<usize> {
+        let holding = self.holding_all(record);
+        let mut holding = holding
+            .into_iter()
+            .filter(|function| !named.contains(function) && !self.is_taken(*function, record));
+        holding.next().filter(|_| holding.next().is_none())
+    }
+
+    /// The only function of a name is that of its records, unless others show that they know it and one does not.
+    fn of_one_function(&self, function: usize, numbers: &[(usize, bool)]) -> Vec<(usize, Outcome)> {
+        let knowing: Vec<&Record> = match numbers {
+            [_] => Vec::new(),
+            several => {
+                several.iter().filter(|(_, knows)| *knows).map(|(number, _)| &self.records[*number]).collect()
+            }
+        };
+        let outcome = |number: usize, knows: bool| {
+            let record = &self.records[number];
+            if knows || record.lines.is_empty() || !self.budget.spend(knowing.len()) {
+                return Outcome::Function(function);
+            }
+            match knowing.iter().any(|other| are_apart(other, record)) {
+                true => Outcome::Lost,
+                false => Outcome::Function(function),
+            }
+        };
+        numbers.iter().map(|(number, knows)| (*number, outcome(*number, *knows))).collect()
+    }
+
+    /// Each record asks for the functions that hold what it labels, the best first; who of several records of different
+    /// functions holds a function is who knows more of it, then who knows less of all others, then who stands there.
+    fn of_several(&self, seekers: &[Seeker<'r>]) -> Vec<(usize, Outcome)> {
+        let mut holders: HashMap<usize, Vec<usize>> = HashMap::new();
+        let mut asks: Vec<usize> = vec![0; seekers.len()];
+        let mut refused: Vec<Option<&Record>> = vec![None; seekers.len()];
+        let mut waiting: VecDeque<usize> = (0..seekers.len()).collect();
+        while let Some(number) = waiting.pop_front() {
+            let seeker = &seekers[number];
+            let Some((function, points)) = seeker.alike.get(asks[number]).copied() else { continue };
+            // What holds much less holds a line that both functions have.
+            if points * 2 < seeker.best() {
+                asks[number] = seeker.alike.len();
+                continue;
+            }
+            let next = seeker.alike.get(asks[number] + 1);
+            let has_next = next.is_some_and(|(_, points)| points * 2 >= seeker.best());
+            if has_next && let Some(rival) = self.known_otherwise(function, seeker.record) {
+                refused[number] = Some(rival);
+                asks[number] += 1;
+                waiting.push_back(number);
+                continue;
+            }
+            let held = holders.entry(function).or_default();
+            if !self.budget.spend(held.len()) {
+                continue;
+            }
+            let rivals: Vec<usize> = held
+                .iter()
+                .copied()
+                .filter(|other| are_apart(seekers[*other].record, seeker.record))
+                .collect();
+            let rank = |seeker: &Seeker<'_>| {
+                let is_there = self.stands_where_it_was(function, seeker.record);
+                (seeker.points(function), seeker.lead(), is_there, seeker.number)
+            };
+            let stronger = rivals.iter().find(|rival| rank(&seekers[**rival]) > rank(seeker));
+            let (losers, winner) = match stronger {
+                Some(stronger) => (vec![number], *stronger),
+                None => {
+                    held.retain(|other| !rivals.contains(other));
+                    held.push(number);
+                    (rivals, number)
+                }
+            };
+            for loser in losers {
+                refused[loser] = Some(seekers[winner].record);
+                asks[loser] += 1;
+                waiting.push_back(loser);
+            }
+        }
+        let of_seeker: HashMap<usize, usize> = holders
+            .iter()
+            .flat_map(|(function, held)| held.iter().map(|number| (*number, *function)))
+            .collect();
+        let settled = |number: usize| match of_seeker.get(&number) {
+            Some(function) => self.unless_ambiguous(seekers, number, *function, &holders),
+            None => match (refused[number], seekers[number].alike.is_empty()) {
+                (Some(rival), _) => beside(rival, seekers[number].record),
+                (None, true) => self.by_place(seekers, number, &holders),
+                (None, false) => Outcome::Lost,
+            },
+        };
+        (0..seekers.len()).map(|number| (seekers[number].number, settled(number))).collect()
+    }
+
+    /// The record's function, unless another one is as good.
+    fn unless_ambiguous(
+        &self,
+        seekers: &[Seeker<'r>],
+        number: usize,
+        function: usize,
+        holders: &HashMap<usize, Vec<usize>>,
+    ) -> Outcome {
+        let seeker = &seekers[number];
+        let points = seeker.points(function);
+        let as_good = seeker.alike.iter().filter(|(other, of_other)| {
+            *other != function && *of_other == points && self.is_open(seekers, seeker, *other, holders)
+        });
+        let mut as_good = as_good.map(|(other, _)| *other).peekable();
+        let is_there = |function: usize| self.stands_where_it_was(function, seeker.record);
+        let is_told = as_good.peek().is_none() || is_there(function) && !as_good.any(is_there);
+        if is_told { Outcome::Function(function) } else { Outcome::Lost }
+    }
+
+    /// Of functions that hold nothing of what a record labels: the only one that stands where it was. What labels no line
+    /// may also have the only one that no other record has.
+    fn by_place(
+        &self,
+        seekers: &[Seeker<'r>],
+        number: usize,
+        holders: &HashMap<usize, Vec<usize>>,
+    ) -> Outcome {
+        let seeker = &seekers[number];
+        let open: Vec<usize> = seeker
+            .free
+            .iter()
+            .copied()
+            .filter(|function| self.is_open(seekers, seeker, *function, holders))
+            .collect();
+        if let ([function], true) = (open.as_slice(), seeker.record.lines.is_empty()) {
+            return Outcome::Function(*function);
+        }
+        let mut there =
+            open.into_iter().filter(|function| self.stands_where_it_was(*function, seeker.record));
+        match (there.next(), there.next()) {
+            (Some(function), None) => Outcome::Function(function),
+            _ => Outcome::Lost,
+        }
+    }
+
+    /// Whether no record of another function has it.
+    fn is_open(
+        &self,
+        seekers: &[Seeker<'r>],
+        seeker: &Seeker<'r>,
+        function: usize,
+        holders: &HashMap<usize, Vec<usize>>,
+    ) -> bool {
+        let held = holders.get(&function).map(Vec::as_slice).unwrap_or_default();
+        self.known_otherwise(function, seeker.record).is_none()
+            && self.budget.spend(held.len())
+            && !held.iter().any(|other| are_apart(seekers[*other].record, seeker.record))
+    }
+
+    /// The record of another function whose text it has.
+    fn known_otherwise(&self, function: usize, record: &Record) -> Option<&'r Record> {
+        let texts =
+            self.found[function].iter().filter(|(_, how)| *how <= super::Match::TextWithoutWhitespace);
+        let mut texts = texts.map(|(number, _)| &self.records[*number]);
+        if !self.budget.spend(self.found[function].len()) {
+            return None;
+        }
+        texts.find(|other| are_apart(other, record))
+    }
+
+    /// Whether a function begins where the record's did, moved like the functions around it whose text is known.
+    fn stands_where_it_was(&self, function: usize, record: &Record) -> bool {
+        let Some((start, _)) = record.range else { return false };
+        let shifts = self.shifts.get_or_init(|| {
+            let mut shifts: Vec<(usize, isize)> = Vec::new();
+            for (number, homes) in &self.homes {
+                let known = &self.records[*number];
+                let is_here = known.file.as_deref().and_then(super::uri::to_path).as_deref()
+                    == self.places.iter().find_map(|place| place.file);
+                if let ([home], Some((start, _)), true) = (homes.as_slice(), known.range, is_here) {
+                    let now = self.places[*home].first_line;
+                    shifts.push((start, now.cast_signed() - start.cast_signed()));
+                }
+            }
+            shifts.sort_unstable();
+            shifts
+        });
+        let expected = start.checked_add_signed(relocate::nearest(shifts, start));
+        expected == Some(self.places[function].first_line)
+    }
+}
+
+/// What becomes of a record beside another one that has the function.
+fn beside(rival: &Record, record: &Record) -> Outcome {
+    if voice(rival) == voice(record) { Outcome::Older } else { Outcome::Lost }
+}
+
+/// Whether a record's range is that of lines in a function, as in SARIF.
+fn is_region(record: &Record) -> bool {
+    record.body_sha256.is_none() && record.source == Some(Provenance::Imported)
+}
+
+/// Whether two records speak of different functions: of different texts that stood in different places.
+fn are_apart(a: &Record, b: &Record) -> bool {
+    let is_region =
+        |record: &Record| record.body_sha256.is_none() && record.source == Some(Provenance::Imported);
+    let (Some((a_first, a_last)), Some((b_first, b_last))) = (a.range, b.range) else { return false };
+    let is_same_text = a.body_sha256.is_some() && a.body_sha256 == b.body_sha256;
+    let is_pair = match (&a.pair, &b.pair) {
+        (Some(a), Some(b)) => a.id == b.id,
+        _ => false,
+    };
+    !is_same_text && !is_pair && !is_region(a) && !is_region(b) && (a_last < b_first || b_last < a_first)
+}

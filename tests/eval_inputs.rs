@@ -1,0 +1,317 @@
+//! What `linelens eval`, `unpack`, `score` and `annotations` say of the files that they are given.
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // Helpers of tests are tests.
+
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn linelens(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
+    command.args(arguments).current_dir(folder).env("XDG_CONFIG_HOME", folder).env("NO_COLOR", "1");
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    linelens(folder, arguments).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn workspace(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+/// A vulnerable function, its fix, and another one.
+fn dataset(name: &str) -> String {
+    let code = format!("int {name}(char *to, const char *from)\n{{\n\tstrcpy(to, from);\n\treturn 1;\n}}");
+    let fixed = code.replace("strcpy(to, from)", "strlcpy(to, from, 8)");
+    let other = format!("static int add_{name}(int a, int b)\n{{\n\treturn a + b;\n}}");
+    let rows = [
+        json!({"func": code, "target": 1, "flaw_lines": [3], "pair_id": name}),
+        json!({"func": fixed, "target": 0, "flaw_lines": [], "pair_id": name}),
+        json!({"func": other, "target": 0, "flaw_lines": []}),
+    ];
+    rows.iter().map(|row| format!("{row}\n")).collect()
+}
+
+const NO_METHODS: [&str; 3] = ["eval", "--methods", "none"];
+
+fn eval(folder: &Path, arguments: &[&str]) -> Output {
+    run(folder, &[&NO_METHODS[..], arguments].concat())
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+fn sha256(text: &str) -> String {
+    use sha2::Digest;
+    sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn reports_name_the_training_files_and_count_all_bad_rows() {
+    let (bad_train, bad_valid) =
+        (format!("{}[1]\n", dataset("copy")), format!("{}{{\n7\n", dataset("valid")));
+    let files = [("test.jsonl", dataset("copy")), ("train.jsonl", bad_train), ("valid.jsonl", bad_valid)];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let folder = workspace(&files);
+    let path = folder.path();
+    let with_train = eval(path, &["test.jsonl", "--train", "train.jsonl", "--out", "run"]);
+    assert_eq!(with_train.status.code(), Some(1), "a bad row of the training data: {}", err(&with_train));
+    let hash = sha256(files[1].1);
+    for report in ["run/report.md", "run/report.html", "run/report.json", "run/manifest.json"] {
+        let text = read(path, report);
+        assert!(text.contains("train.jsonl") && text.contains(&hash), "{report}: {text}");
+    }
+    assert!(
+        read(path, "run/report.md")
+            .contains("train.jsonl: 1 row was malformed and skipped: 1 not an object.")
+    );
+    let report: Value = serde_json::from_str(&read(path, "run/report.json")).unwrap();
+    let training = &report["training"][0];
+    assert_eq!((&training["functions"], &training["malformed"]["rows"]), (&json!(3), &json!(1)));
+    assert_eq!(report["manifest"]["training"][0]["malformedRows"], 1);
+
+    // Other training data change no result: the run goes on, and the manifest says which they were last.
+    let again = eval(path, &["test.jsonl", "--out", "run"]);
+    assert!(again.status.success(), "{}", err(&again));
+    let manifest: Value = serde_json::from_str(&read(path, "run/manifest.json")).unwrap();
+    assert_eq!(manifest["training"], json!([]));
+
+    let tuned = eval(path, &["test.jsonl", "--threshold-from", "valid.jsonl", "--out", "tuned"]);
+    assert_eq!(tuned.status.code(), Some(1), "{}", err(&tuned));
+    let report: Value = serde_json::from_str(&read(path, "tuned/report.json")).unwrap();
+    assert_eq!(report["thresholdSplit"]["malformed"]["rows"], 2);
+    assert_eq!(report["thresholdSplit"]["functions"], 3);
+    let said = "valid.jsonl: 2 rows were malformed and skipped: 1 not JSON, 1 not an object.";
+    assert!(read(path, "tuned/report.md").contains(said) && read(path, "tuned/report.html").contains(said));
+}
+
+#[test]
+fn reports_of_others_are_not_overwritten() {
+    let folder = workspace(&[("test.jsonl", &dataset("copy"))]);
+    let path = folder.path();
+    std::fs::create_dir(path.join("mine")).unwrap();
+    std::fs::write(path.join("mine/report.md"), "my own\n").unwrap();
+    let refused = eval(path, &["test.jsonl", "--out", "mine"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = err(&refused);
+    assert!(said.contains("report.md is there already") && said.contains("nothing is overwritten"), "{said}");
+    assert_eq!(read(path, "mine/report.md"), "my own\n");
+    let there: Vec<_> = std::fs::read_dir(path.join("mine")).unwrap().collect();
+    assert_eq!(there.len(), 1, "nothing else was written");
+    // Its own it may.
+    assert!(eval(path, &["test.jsonl", "--out", "ours"]).status.success());
+    assert!(eval(path, &["test.jsonl", "--out", "ours"]).status.success());
+}
+
+#[test]
+fn what_the_limit_cut_off_is_not_said_to_be_missing() {
+    let folder = workspace(&[("test.jsonl", &dataset("copy"))]);
+    let cut = eval(folder.path(), &["test.jsonl", "--limit", "1", "--format", "json"]);
+    let report: Value = serde_json::from_str(&out(&cut)).unwrap();
+    assert_eq!(report["evaluations"][0]["droppedPairs"], json!({"the fix is not among the first 1": 1}));
+    let one = dataset("copy").lines().next().unwrap().to_string() + "\n";
+    std::fs::write(folder.path().join("half.jsonl"), one).unwrap();
+    let half = eval(folder.path(), &["half.jsonl", "--format", "json"]);
+    let report: Value = serde_json::from_str(&out(&half)).unwrap();
+    assert_eq!(report["evaluations"][0]["droppedPairs"], json!({"the fix is not in the data": 1}));
+    assert!(out(&eval(folder.path(), &["half.jsonl"])).contains("1 function: 1 vulnerable"));
+}
+
+#[test]
+fn an_unpacked_row_of_two_functions_has_its_truth_where_the_lines_are() {
+    let f = "int f(int a)\n{\n\tuse(a);\n\treturn a;\n}";
+    let g = "int g(char *to)\n{\n\tgets(to);\n\treturn 1;\n}";
+    let row = |lines: &[usize], target: usize, name: &str| {
+        json!({"func": format!("{f}\n{g}\n"), "target": target, "flaw_lines": lines, "name": name})
+            .to_string()
+    };
+    let rows = [row(&[8], 1, "f"), row(&[3, 8], 1, ""), row(&[], 0, "")].join("\n");
+    let folder = workspace(&[("test.jsonl", &rows)]);
+    let path = folder.path();
+    let unpacked = run(path, &["unpack", "test.jsonl", "there"]);
+    assert!(unpacked.status.success(), "{}", err(&unpacked));
+    assert!(out(&unpacked).starts_with("3 functions in "), "{}", out(&unpacked));
+    let records: Vec<Value> = read(path, "there/.linelens/annotations.jsonl")
+        .lines()
+        .skip(1)
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: Vec<&str> = records.iter().map(|record| record["function"].as_str().unwrap()).collect();
+    assert_eq!(names, ["g", "f", "g", "f", "g"]);
+    let mut files: Vec<_> =
+        std::fs::read_dir(path.join("there/000")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let truth = |file: &Path, name: &str| {
+        let file = file.to_str().unwrap();
+        let explained = run(path, &["explain", file, "--function", name, "--format", "json"]);
+        assert!(explained.status.success(), "{}", err(&explained));
+        assert!(!err(&explained).contains("unmatched"), "{}", err(&explained));
+        let finding: Value = serde_json::from_str(&out(&explained)).unwrap();
+        (finding["alignment"]["label"].clone(), finding["alignment"]["lines"].clone())
+    };
+    assert_eq!(truth(&files[0], "f"), (Value::Null, Value::Null));
+    assert_eq!(truth(&files[0], "g"), (json!("vulnerable"), json!([8])));
+    assert_eq!(truth(&files[1], "f"), (json!("vulnerable"), json!([3])));
+    assert_eq!(truth(&files[1], "g"), (json!("vulnerable"), json!([8])));
+    assert_eq!(truth(&files[2], "f"), (json!("benign"), json!([])));
+    assert_eq!(truth(&files[2], "g"), (json!("benign"), json!([])));
+}
+
+#[test]
+fn agreement_counts_what_data_sets_say() {
+    let folder = workspace(&[]);
+    let path = folder.path();
+    let code = "int f(char *a)\n{\n\tgets(a);\n\treturn 1;\n}\n";
+    let mut files = Vec::new();
+    for (annotator, lines) in [("ann", vec![3]), ("bob", vec![3, 4])] {
+        let row = json!({"func": code, "target": 1, "flaw_lines": lines}).to_string();
+        std::fs::write(path.join("d.jsonl"), row).unwrap();
+        let out_file = format!("{annotator}.jsonl");
+        let imported =
+            run(path, &["annotations", "import", "d.jsonl", "--annotator", annotator, "--out", &out_file]);
+        assert!(imported.status.success(), "{}", err(&imported));
+        files.push(out_file);
+    }
+    let compared = run(path, &["annotations", "agreement", &files[0], &files[1]]);
+    assert!(compared.status.success(), "{}", err(&compared));
+    // 5 lines, both mark 1, one marks another: p_o = 4/5, p_e = (1·2 + 4·3)/25 = 0.56, κ = 0.24/0.44.
+    assert!(
+        out(&compared)
+            .contains("ann and bob: kappa 0.545; 1 function, 5 lines: 1 marked by both, 0 and 1 by one"),
+        "{}",
+        out(&compared)
+    );
+    assert!(!err(&compared).contains("do not count"), "{}", err(&compared));
+    // Read directly, a data set is an annotator, too.
+    let direct = run(path, &["annotations", "agreement", "d.jsonl", &files[0], "--format", "json"]);
+    let direct: Value = serde_json::from_str(&out(&direct)).unwrap();
+    assert_eq!(direct["functionsWithoutLineCount"], 0);
+    assert_eq!(direct["pairs"][0]["lines"], 5);
+}
+
+#[test]
+fn the_empty_text_behind_the_last_line_end_is_no_line() {
+    let code = "int f(void)\n{\n\treturn 1;\n}\n";
+    let row = json!({"func": code, "target": 1, "flaw_lines": [5]}).to_string();
+    let folder = workspace(&[("d.jsonl", &row)]);
+    let checked = run(folder.path(), &["annotations", "check", "d.jsonl"]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(err(&checked).contains("line 5 lies outside the function, which has 4"), "{}", err(&checked));
+}
+
+#[test]
+fn regions_of_sarif_beyond_a_file_or_across_functions_are_said_to_be_so() {
+    let source = "int f(void)\n{\n\treturn 1;\n}\n\nint g(void)\n{\n\treturn 2;\n}\n";
+    let result = |first: usize, last: usize| {
+        json!({"ruleId": "r", "message": {"text": "m"}, "locations": [{"physicalLocation": {
+            "artifactLocation": {"uri": "a.c"}, "region": {"startLine": first, "endLine": last}}}]})
+    };
+    let log = json!({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "t"}},
+        "results": [result(900, 900), result(3, 8), result(3, 3)]}]});
+    let folder = workspace(&[("a.c", source), ("log.sarif", &log.to_string())]);
+    for command in [&["annotations", "import", "log.sarif"][..], &["annotations", "check", "log.sarif"]] {
+        let output = run(folder.path(), command);
+        assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+        assert!(
+            err(&output).contains("line 900 lies beyond the end of a.c, which has 9"),
+            "{}",
+            err(&output)
+        );
+        assert!(!out(&output).contains("900"), "{}", out(&output));
+    }
+    let eval = eval(folder.path(), &["log.sarif"]);
+    assert!(err(&eval).contains("a.c has no function that holds all of the lines 3 to 8"), "{}", err(&eval));
+}
+
+#[test]
+fn check_names_the_records_whose_functions_are_gone() {
+    let source = "int f(int a)\n{\n\treturn a;\n}\n";
+    let rows = [
+        json!({"file": "a.c", "function": "gone", "range": [9, 12], "label": "vulnerable", "annotator": "me",
+            "lines": [{"line": 2, "text": "\tgets(a);", "before": "{", "after": "}", "label": "flaw"}]}),
+        json!({"file": "a.c", "function": "f", "range": [1, 4], "label": "benign", "annotator": "me"}),
+        json!({"file": "b.c", "function": "f", "range": [1, 4], "label": "benign", "annotator": "me"}),
+    ];
+    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    let folder = workspace(&[("a.c", source)]);
+    let path = folder.path();
+    std::fs::create_dir(path.join(".linelens")).unwrap();
+    std::fs::write(path.join(".linelens/annotations.jsonl"), rows).unwrap();
+    let checked = run(path, &["annotations", "check", ".linelens/annotations.jsonl"]);
+    assert!(checked.status.success(), "no bad row: {}", err(&checked));
+    let said = err(&checked);
+    assert!(
+        said.contains(
+            "row 1: unmatched: gone, vulnerable with 1 labelled line, belongs to no function of a.c"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("1 file that it names cannot be read, the first is b.c"), "{said}");
+    assert!(!said.contains("row 2") && !said.contains("row 3"), "{said}");
+    let explained = run(path, &["explain", "a.c", "--format", "json"]);
+    assert!(err(&explained).contains("row 1: unmatched: gone"), "{}", err(&explained));
+    let finding: Value = serde_json::from_str(&out(&explained)).unwrap();
+    assert_eq!(
+        (&finding["unmatchedRecords"][0]["function"], &finding["unmatchedRecords"][0]["row"]),
+        (&json!("gone"), &json!(1))
+    );
+    assert_eq!(finding["unmatchedRecords"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_dry_run_counts_malformed_rows_of_each_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = "{\"id\": 1, \"func\": \"int f;\"}\n{\"id\": 2,\n\n[3]\n{\"id\": 5, \"func\": 7}\n{\"id\": 6}\n{\"id\": \"é\", \"func\": \"é\"}\n{\"id\": 8, \"func\": \" \\n\"}\n";
+    let mut child = linelens(folder.path(), &["score", "--dry-run"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let rows: Vec<Value> = out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 8, "a line for every row");
+    assert_eq!(rows[0], json!({"id": 1, "bytes": 6}));
+    assert_eq!(
+        (rows[2]["row"].as_u64(), rows[2]["error"].as_str()),
+        (Some(3), Some("is blank: expected a JSON object"))
+    );
+    assert_eq!((rows[4]["id"].as_u64(), rows[4]["row"].as_u64()), (Some(5), Some(5)));
+    assert_eq!(rows[6], json!({"id": "é", "bytes": 2}));
+    let said = err(&output);
+    assert!(
+        said.contains("6 rows have no score: 1 blank, 1 not JSON, 1 not an object, 1 with an empty `func`, 2 without a string `func`"),
+        "{said}"
+    );
+    assert_eq!((rows[7]["id"].as_u64(), rows[7]["row"].as_u64()), (Some(8), Some(8)));
+    assert!(rows[7]["error"].as_str().unwrap().contains("`func` is empty"), "{}", rows[7]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_nowhere_is_said_to() {
+    let folder = workspace(&[("a.c", "int f(int a)\n{\n\treturn a;\n}\n")]);
+    let path = folder.path();
+    std::fs::create_dir(path.join(".linelens")).unwrap();
+    std::os::unix::fs::symlink("missing.jsonl", path.join(".linelens/annotations.jsonl")).unwrap();
+    let explained = run(path, &["explain", "a.c"]);
+    let said = err(&explained);
+    assert!(said.contains("is a symbolic link to missing.jsonl, which is not there"), "{said}");
+    assert!(!said.contains("outside"), "{said}");
+}
