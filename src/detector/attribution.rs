@@ -129,8 +129,16 @@ impl Source {
         let mut names = Vec::new();
         for tensor in graph.product_weights() {
             if !shared.contains(tensor.name()) {
-                let values = self.folder.floats(&mut files, tensor, external.get(tensor.name()))?;
-                shared.insert(tensor.name(), &tensor.dims, values)?;
+                match external.get(tensor.name()) {
+                    Some(data) if cfg!(target_endian = "little") => {
+                        let bytes = data.offset..data.offset.saturating_add(data.length);
+                        shared.map(tensor.name(), &tensor.dims, &self.folder.file(data), bytes)?;
+                    }
+                    external => {
+                        let values = self.folder.floats(&mut files, tensor, external)?;
+                        shared.insert(tensor.name(), &tensor.dims, values)?;
+                    }
+                }
             }
             names.push(tensor.name().to_string());
         }
