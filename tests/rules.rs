@@ -1,5 +1,6 @@
 //! The backward pass as mathematics: every rule against finite differences, AttnLRP against its conservation law and
-//! against closed forms (`backward/attnlrp.rs`), and the forms that are refused (`backward/refusals.rs`).
+//! against closed forms (`backward/attnlrp.rs`), what computes one position only (`backward/narrow.rs`), and the forms that are
+//! refused (`backward/refusals.rs`).
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support {
@@ -9,6 +10,8 @@ mod support {
 mod attnlrp;
 #[path = "backward/expansion.rs"]
 mod expansion;
+#[path = "backward/narrow.rs"]
+mod narrow;
 #[path = "backward/refusals.rs"]
 mod refusals;
 

@@ -10,6 +10,7 @@ use super::session::{
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
 use crate::graph::canonical::canonicalize;
+use crate::graph::narrow::narrow;
 use crate::graph::shapes::Shapes;
 use crate::graph::structure::Structure;
 use crate::graph::{ExternalData, Graph, Weights};
@@ -204,8 +205,12 @@ impl Attribution {
             let shapes = before.as_ref()?;
             shapes.fixed_size(tensor, shapes.rank(tensor)?.checked_sub(1)?)
         };
-        let graph = canonicalize(&recipe.graph, width).map_err(unavailable)?;
-        let shapes = recipe.probe(&graph)?;
+        let mut graph = canonicalize(&recipe.graph, width).map_err(unavailable)?;
+        let verdict =
+            graph.outputs().iter().filter(|output| output.name() == recipe.output).cloned().collect();
+        graph.set_outputs(verdict);
+        let mut shapes = recipe.probe(&graph)?;
+        narrow(&mut graph, &mut shapes);
         let structure = Structure::find(&graph, &shapes, &recipe.ids, &recipe.output).map_err(unavailable)?;
         Ok(Attribution {
             source: recipe.source.clone(),
