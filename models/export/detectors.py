@@ -11,6 +11,8 @@ from checkpoint import Refused
 
 # Buffers that checkpoints of older transformers hold and newer models compute.
 POSITIONS = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
+# More than any classifier has; transformers builds each at once, whatever the checkpoint holds.
+MOST = {"layers": 1000, "labels": 10_000}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +124,10 @@ def config_of(path, fields, kind):
         raise Refused(f"{path}: model_type: expected {wanted}, found {model_type!r}; name the folder of {kind.base} with --base")
     if fields.get("problem_type") == "multi_label_classification":
         raise Refused(f"{path}: problem_type: expected single_label_classification, found multi_label_classification: its logits do not compete")
+    for name, value in fields.items():
+        most = MOST.get("labels" if "label" in name else "layers" if "layer" in name else None)
+        if most and isinstance(value, int) and value > most:
+            raise Refused(f"{path}: {name}: expected at most {most}, found {value}; copy the file again")
     left_out = ("model_type", "auto_map", "torch_dtype", "attn_implementation", "_attn_implementation", "transformers_version", "quantization_config")
     fields = {name: value for name, value in fields.items() if name not in left_out}
     try:

@@ -61,11 +61,12 @@ def parsed(arguments):
 def main(arguments=None):
     options = parsed(arguments)
     logging.disable(logging.WARNING)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         export(options)
     except Refused as refusal:
-        print(f"error: {refusal}", file=sys.stderr)
+        # Names of tensors and files are anyone's.
+        sentence = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(refusal))
+        print(f"error: {sentence}", file=sys.stderr)
         return 1
     except MemoryError:
         print("error: there is not enough memory; a model needs about four times the size of its weights", file=sys.stderr)
@@ -216,4 +217,6 @@ def digest(file):
 
 
 if __name__ == "__main__":
+    # Ended by others, it still removes what is half made.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())

@@ -388,6 +388,9 @@ class Refusals(unittest.TestCase):
         # A configuration of another size, and one that asks for more than there is.
         self.refused("of another shape", base=self.changed_base("wider", hidden_size=24))
         self.refused("of another shape", base=self.changed_base("huge", vocab_size=1 << 40))
+        self.refused("num_hidden_layers: expected at most 1000", base=self.changed_base("deepest", num_hidden_layers=1 << 40))
+        self.refused("num_labels: expected at most 10000", base=self.changed_base("labels", num_labels=1 << 40))
+        self.refused("unexpected: \\x1b[31m\\x0ared", checkpoint=self.saved("escape.bin", self.state | {"\x1b[31m\nred": torch.ones(2)}))
         self.refused("16 missing: encoder.roberta.encoder.layer.2.attention", base=self.changed_base("deeper", num_hidden_layers=3))
         split = tiny.codet5().model.state_dict()
         split["encoder.encoder.embed_tokens.weight"] = split["encoder.encoder.embed_tokens.weight"] + 1
