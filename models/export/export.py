@@ -21,6 +21,8 @@ import warnings
 # Nothing is ever asked of a hub.
 os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Functions of transformers that are scripts would leave control flow in the graph; as Python they are traced through.
+os.environ["PYTORCH_JIT"] = "0"
 warnings.filterwarnings("ignore")
 
 import torch
@@ -39,7 +41,8 @@ def parsed(arguments):
     parser.add_argument("checkpoint", type=pathlib.Path, help="a folder, or a .safetensors or .bin file")
     parser.add_argument("out", type=pathlib.Path, help="the model directory to make; must not exist, or be empty")
     parser.add_argument("--base", type=pathlib.Path, metavar="DIR", help="where config.json and the tokenizer lie; default: the checkpoint's folder")
-    parser.add_argument("--functions", nargs="+", default=[], metavar="FILE", help="functions to compare PyTorch and ONNX Runtime on, one a file; default: those of models/export/functions")
+    parser.add_argument("--functions", nargs="+", default=[], metavar="FILE",
+                        help="functions to compare PyTorch and ONNX Runtime on, one a file; default: those of models/export/functions")
     parser.add_argument("--tolerance", type=float, default=1e-4, metavar="P", help="largest difference of a probability that is accepted (1e-4)")
     declared = parser.add_argument_group("what detector.toml declares; default: as published")
     declared.add_argument("--name")
@@ -88,7 +91,8 @@ def export(options):
     weights = checkpoint.find_weights(options.checkpoint)
     base = options.base or (options.checkpoint if options.checkpoint.is_dir() else weights.parent)
     if not (base / "config.json").is_file():
-        raise Refused(f"{base}: there is no config.json; a checkpoint holds weights only: name the folder of {kind.base} (config.json and tokenizer) with --base")
+        raise Refused(f"{base}: there is no config.json; a checkpoint holds weights only: name the folder of {kind.base} "
+                      "(config.json and tokenizer) with --base")
     fields = checkpoint.read_json(base / "config.json")
     config = detectors.config_of(base / "config.json", fields, kind)
     tokenizer, limit = texts.tokenizer_of(base, kind)
@@ -156,7 +160,9 @@ def filled(options, kind, config, tensors, path):
         raise Refused(f"config.json describes no model that can be built: {checkpoint.one_line(error)}; copy the file again") from None
     for parameter in module.parameters():
         parameter.requires_grad_(False)
-    print(f"{path}: {len(kept)} tensors, {sum(p.numel() for p in module.parameters()):,} parameters" + (f"; left out {len(left)} that the verdict does not use" if left else ""))
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    left_out = f"; left out {len(left)} that the verdict does not use" if left else ""
+    print(f"{path}: {len(kept)} tensors, {parameters:,} parameters{left_out}")
     return module
 
 
@@ -164,7 +170,8 @@ def module_ids(module, tokenizer, functions, max_tokens, base):
     size, _ = texts.vocabulary(tokenizer)
     embeddings = [item.num_embeddings for item in module.modules() if isinstance(item, torch.nn.Embedding)]
     if embeddings and size > max(embeddings):
-        raise Refused(f"{base}: the tokenizer has {size} token ids, the model embeddings for {max(embeddings)}: they do not belong together; copy the tokenizer of the model")
+        raise Refused(f"{base}: the tokenizer has {size} token ids, the model embeddings for {max(embeddings)}: they do not belong together; "
+                      "copy the tokenizer of the model")
     rows = texts.encoded(tokenizer, [text for _, text in functions], max_tokens or 512)
     if not all(rows):
         raise Refused(f"{base}: the tokenizer gives no tokens for {functions[rows.index([])][0]}")
@@ -183,7 +190,8 @@ def verified(options, module, folder, functions, rows, tokenizer, config):
         else:
             print(f"{functions[number][0]:40} {len(rows[number]):6}       {probability:.6f}     {difference:.1e}")
     worst = max(difference for _, _, difference, _ in results)
-    print(f"largest difference: {worst:.1e} of a probability, {max(logits for *_, logits in results):.1e} of a logit; accepted up to {options.tolerance:g}")
+    of_logits = max(logits for *_, logits in results)
+    print(f"largest difference: {worst:.1e} of a probability, {of_logits:.1e} of a logit; accepted up to {options.tolerance:g}")
     if worst > options.tolerance:
         raise Refused(f"ONNX Runtime and PyTorch differ by {worst:.1e}, accepted are {options.tolerance:g} (--tolerance); nothing is written")
     return worst

@@ -14,6 +14,7 @@ from checkpoint import Refused, one_line
 OPSET = 17
 NAME, WEIGHTS = "model.onnx", "model.onnx.data"
 INPUTS = ("input_ids", "attention_mask")
+ADVICE = "try `optimum-cli export onnx --task text-classification`"
 AXES = {0: "batch", 1: "tokens"}
 
 
@@ -28,12 +29,21 @@ def write(module, ids, folder):
                               dynamic_axes={name: AXES for name in INPUTS} | {"logits": {0: "batch"}}, opset_version=OPSET, dynamo=False)
         # An architecture that the exporter does not know fails in many ways.
         except Exception as error:
-            raise Refused(f"PyTorch cannot write this architecture as ONNX: {one_line(error)}; try `optimum-cli export onnx --task text-classification`") from None
+            raise Refused(f"PyTorch cannot write this architecture as ONNX: {one_line(error)}; {ADVICE}") from None
+        branches = branches_of(onnx.load(made, load_external_data=False).graph)
+        if branches:
+            raise Refused(f"PyTorch writes this architecture with control flow ({', '.join(branches)}), which linelens does not open; {ADVICE}")
         if len(list(pathlib.Path(scratch).iterdir())) == 1:
             made.rename(folder / NAME)
         else:
             # One file a tensor; linelens takes any number, people prefer one.
             onnx.save_model(onnx.load(made), folder / NAME, save_as_external_data=True, all_tensors_to_one_file=True, location=WEIGHTS)
+
+
+def branches_of(graph):
+    """Operators that hold a graph of their own, such as If and Loop."""
+    has_graph = lambda node: any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute)
+    return sorted({node.op_type for node in graph.node if has_graph(node)})
 
 
 def padded(rows, pad):
@@ -71,7 +81,8 @@ def compare(module, folder, rows, pad):
             with torch.no_grad():
                 wanted = module(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
             if found.shape != wanted.shape:
-                raise Refused(f"{NAME}: expected logits of the shape {list(wanted.shape)}, found {list(found.shape)}: this architecture cannot be exported with free dimensions")
+                raise Refused(f"{NAME}: expected logits of the shape {list(wanted.shape)}, found {list(found.shape)}: "
+                              "this architecture cannot be exported with free dimensions")
             if not np.isfinite(wanted).all():
                 raise Refused("the model's logits are not finite numbers: the checkpoint is damaged, or the training went wrong")
             by_torch = probabilities(wanted)

@@ -29,7 +29,8 @@ def tokenizer_of(folder, kind):
             raise Refused(f"{path} is no tokenizer that can be read: {one_line(error)}; copy the file again") from None
         return text, limit
     if not any((folder / name).is_file() for name in SLOW):
-        raise Refused(f"{folder}: expected tokenizer.json, or vocab.json and merges.txt, found neither; copy them there from {kind.base}, or name the folder that holds them with --base")
+        raise Refused(f"{folder}: expected tokenizer.json, or vocab.json and merges.txt, found neither; copy them there from {kind.base}, "
+                      "or name the folder that holds them with --base")
     try:
         if kind.roberta_tokenizer:
             made = transformers.RobertaTokenizerFast.from_pretrained(folder, local_files_only=True)
@@ -42,7 +43,8 @@ def tokenizer_of(folder, kind):
         raise
     # Each kind of tokenizer fails in its own way.
     except Exception as error:
-        raise Refused(f"{folder}: its tokenizer cannot be made into a tokenizer.json: {one_line(error)}; copy the files again, or add a tokenizer.json") from None
+        raise Refused(f"{folder}: its tokenizer cannot be made into a tokenizer.json: {one_line(error)}; copy the files again, "
+                      "or add a tokenizer.json") from None
 
 
 def functions(paths):
@@ -77,7 +79,11 @@ def same_as_python(folder, tokenizer_json, texts, kind):
     """Compares tokenizer.json with the tokenizer in Python that the published code uses; how many functions agree, or None."""
     if not kind.roberta_tokenizer or not ((folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()):
         return None
-    python = transformers.RobertaTokenizer.from_pretrained(folder, local_files_only=True)
+    try:
+        python = transformers.RobertaTokenizer.from_pretrained(folder, local_files_only=True)
+    # Whatever damaged files make of it.
+    except Exception as error:
+        raise Refused(f"{folder}: vocab.json and merges.txt cannot be read: {one_line(error)}; copy them again") from None
     fast = tokenizers.Tokenizer.from_str(tokenizer_json)
     fast.no_padding()
     fast.no_truncation()
@@ -86,7 +92,8 @@ def same_as_python(folder, tokenizer_json, texts, kind):
         for token in special:
             text = text.replace(token, " ")
         if python.encode(text, add_special_tokens=True) != fast.encode(text).ids:
-            raise Refused(f"{folder}: tokenizer.json splits {name} otherwise than vocab.json and merges.txt do; remove the tokenizer.json that does not belong to the model")
+            raise Refused(f"{folder}: tokenizer.json splits {name} otherwise than vocab.json and merges.txt do; "
+                          "remove the one that does not belong to the model")
     return len(texts)
 
 
