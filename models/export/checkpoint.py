@@ -125,6 +125,8 @@ def read_safetensors(path):
 
 
 def read_torch(path):
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6):
+        raise Refused(f"{path}: PyTorch {torch.__version__} can be made to run code by such a file, expected 2.6 or newer; install requirements.txt")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

@@ -72,7 +72,7 @@ def main(arguments=None):
         print(f"error: {sentence}", file=sys.stderr)
         return 1
     except MemoryError:
-        print("error: there is not enough memory; a model needs about four times the size of its weights", file=sys.stderr)
+        print("error: there is not enough memory; export on a machine with more", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"error: {error.filename or options.out}: {error.strerror or error}", file=sys.stderr)

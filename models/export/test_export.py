@@ -184,9 +184,10 @@ def expected(subject, tokens, mask, double):
         layers = reference.attention(subject, inputs)[:, 0]
         ig = reference.integrated_gradients(subject, inputs, baseline, use_captum=False)[0]
         gradient, scale = reference.gradient_x_input(subject, inputs)
-        found = {"attention:first": tokens.sums(layers[0]), "attention:last": tokens.sums(layers[-1]), "ig": tokens.sums(ig[0]),
-                 "gradient-x-input": tokens.sums(gradient[0]),
-                 "attnlrp": tokens.sums(reference.attnlrp(subject, inputs)[0][0])}
+        names = {0: "first", len(layers) - 1: "last"}
+        found = {f"attention:{names.get(layer, layer + 1)}": tokens.sums(values) for layer, values in enumerate(layers)}
+        found |= {"ig": tokens.sums(ig[0]), "gradient-x-input": tokens.sums(gradient[0]),
+                  "attnlrp": tokens.sums(reference.attnlrp(subject, inputs)[0][0])}
         masked = [float(reference.forward(subject, inputs | {"input_ids": tokens.without(line, mask)})[0]) for line in tokens.scored]
         found["occlusion"] = probability - np.array(masked)
     scales = {name: max(np.abs(values).max(), 1e-3) for name, values in found.items()}
@@ -551,18 +552,18 @@ class FullSize(Case):
         out = self.exported(kind, folder, scratch / f"full-{kind}-out")
         print(out)
         normalize = "none" if kind == "linevul" else "collapse-whitespace"
-        # In float32, and few: float64 takes too long at this size.
-        short = [file for file in FUNCTIONS if file.name in ("one_line.c", "find_slot.c")]
+        # In float32, and one: float64 takes too long at this size.
+        short = [file for file in FUNCTIONS if file.name == "find_slot.c"]
         self.check(scratch / f"full-{kind}-out", subject, normalize, mask=4, max_tokens=512, files=short, double=False)
         self.doctor(scratch / f"full-{kind}-out")
 
 
 @unittest.skipUnless(os.environ.get("EXPORT_DATA"), "by hand: trains for minutes")
 class Trained(Case):
-    """Small detectors that were trained for EXPORT_SECONDS (120) each on EXPORT_DATA, JSON lines with func and target."""
+    """Small detectors that were trained for EXPORT_SECONDS (120) of CPU time each on EXPORT_DATA, JSON lines with func and target."""
 
     def test_trained(self):
-        rows = [json.loads(line) for line in open(os.environ["EXPORT_DATA"], encoding="utf-8")]
+        rows = [json.loads(line) for line in pathlib.Path(os.environ["EXPORT_DATA"]).read_text(encoding="utf-8").splitlines() if line]
         for kind, build in SUBJECTS.items():
             with self.subTest(kind), sizes(HIDDEN=96, FFN=384, LAYERS=3, HEADS=4, VOCAB=4000, POSITIONS=514):
                 torch.manual_seed(2)
@@ -594,8 +595,8 @@ class Trained(Case):
             if len(found) == 1 and found[0]["startLine"] == 1 and found[0]["endLine"] == row["func"].rstrip().count("\n") + 1:
                 files.append(file)
         print(f"{kind}: cross-entropy {loss:.3f} of the last steps, {len(files)} functions")
-        print(self.exported(kind, folder, scratch / f"trained-{kind}-out", "--functions", *files[:12]))
-        self.check(scratch / f"trained-{kind}-out", subject, normalize, mask=4, max_tokens=subject.max_length, files=files[:8])
+        print(self.exported(kind, folder, scratch / f"trained-{kind}-out", "--functions", *files[:8]))
+        self.check(scratch / f"trained-{kind}-out", subject, normalize, mask=4, max_tokens=subject.max_length, files=files[:4])
 
 
 def train(subject, ids, targets, pad, seconds):
@@ -605,8 +606,8 @@ def train(subject, ids, targets, pad, seconds):
         parameter.requires_grad_(True)
     optimizer = torch.optim.AdamW(model.parameters(), 5e-4)
     random = np.random.default_rng(3)
-    start = time.monotonic()
-    while time.monotonic() - start < seconds:
+    start = time.process_time()
+    while time.process_time() - start < seconds:
         chosen = random.integers(0, len(ids), 8)
         length = min(256, max(len(ids[n]) for n in chosen))
         # The head of CodeT5 needs a </s>.
