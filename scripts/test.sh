@@ -57,4 +57,5 @@ step "Neovim" scripts/test-nvim.sh
 step "eglot" scripts/test-eglot.sh
 step "Helix" scripts/test-helix.sh
 step "Spark" scripts/test-spark.sh
+step "installing" scripts/test-install.sh
 sum_up
