@@ -1,6 +1,7 @@
 //! What a client waits for, over standard input and output with the built-in detector: `cargo bench --bench stdio`.
 //!
-//! Wall time from the moment a message is written, or the process is started, until the answer is read.
+//! Wall time from the moment a message is written, or the process is started, until the answer is read. LINELENS names
+//! another program to measure.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use linelens::detector::session::{ProviderChoice, Runtime, SessionOptions};
@@ -93,7 +94,8 @@ struct Server {
 impl Server {
     fn start() -> Server {
         let settings = tempfile::tempdir().unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_linelens"))
+        let program = std::env::var_os("LINELENS").unwrap_or_else(|| env!("CARGO_BIN_EXE_linelens").into());
+        let mut process = Command::new(program)
             .arg("lsp")
             .env("XDG_CONFIG_HOME", settings.path())
             .stdin(Stdio::piped())

@@ -136,8 +136,8 @@ fn the_server_ends_at_once_whatever_it_is_doing() {
         let begun = Instant::now();
         assert_eq!(client.wait_for_end(), 0);
         let took = begun.elapsed();
-        // On an idle machine some milliseconds; a second leaves room for a busy one.
-        assert!(took < Duration::from_secs(1), "{took:?} after {wait} ms");
+        // On an idle machine some milliseconds; the rest is room for a busy one.
+        assert!(took < Duration::from_secs(2), "{took:?} after {wait} ms");
         client.abandon();
     }
 }
