@@ -102,6 +102,5 @@ mkdir -p "$home/.local/share/linelens/models"
 cp -r models/default "$home/.local/share/linelens/models/"
 # As by `python3 -m venv ~/.local/share/linelens`, with ONNX Runtime in it.
 ln -s "$scratch/env/lib" "$home/.local/share/linelens/lib"
-works "$scratch/cargo/bin/linelens" "$home/.local/share/linelens/lib/python3[.0-9]*/site-packages/onnxruntime/capi" \
-    "$home/.local/share/linelens/models/default"
+works "$scratch/cargo/bin/linelens" "$library" "$home/.local/share/linelens/models/default"
 echo "installed by pip, by pipx, through a link and by cargo install ($profile)"
