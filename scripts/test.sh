@@ -58,4 +58,5 @@ step "eglot" scripts/test-eglot.sh
 step "Helix" scripts/test-helix.sh
 step "Spark" scripts/test-spark.sh
 step "export" scripts/test-export.sh
+step "installing" scripts/test-install.sh
 sum_up

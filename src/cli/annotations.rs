@@ -5,6 +5,7 @@ use crate::annotations::agreement::{self, Agreement};
 use crate::annotations::atomic::AtomicFile;
 use crate::annotations::dataset::{self, Format, Samples};
 use crate::annotations::export::{NotExported, SarifWriter};
+use crate::annotations::problem::counted;
 use crate::annotations::repeats::{self, Said};
 use crate::annotations::{Record, RowError, native};
 use crate::escape;
@@ -328,12 +329,18 @@ fn each(
         output.warn(&format!("{name}: {}: {}", bad_rows(count.bad), kinds.join(", ")));
     }
     if repeated > shown {
-        output.warn(&format!("{name}: {repeated} rows repeat one of their annotator"));
+        let said =
+            counted(repeated, "row repeats one of its annotator", "rows repeat one of their annotator");
+        output.warn(&format!("{name}: {said}"));
     }
     if not_found > 0 {
         output.warn(&format!(
-            "{name}: the functions of {not_found} results were not found beside it, so their records name lines of files; \
-             `import --root DIR` says where the files are"
+            "{name}: {}; `import --root DIR` says where the files are",
+            counted(
+                not_found,
+                "result's function was not found beside it, so its record names lines of a file",
+                "results' functions were not found beside it, so their records name lines of files"
+            )
         ));
     }
     Ok(count)
@@ -484,5 +491,5 @@ impl<'a> AgreementJson<'a> {
 }
 
 fn bad_rows(count: usize) -> String {
-    format!("{count} bad row{}", if count == 1 { "" } else { "s" })
+    counted(count, "bad row", "bad rows")
 }

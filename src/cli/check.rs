@@ -10,6 +10,7 @@ use super::{render, set_up};
 use crate::analysis::Finding;
 use crate::analysis::pair::Version;
 use crate::annotations::ignores::Ignore;
+use crate::annotations::problem::counted;
 use crate::annotations::uri;
 use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
@@ -191,6 +192,7 @@ impl Reporter<'_> {
                 let version = Version { text: &document.text, lines: &document.lines };
                 if let Some(log) = &mut self.log {
                     log.add(&FileReport { uri: &uri, version, findings: &shown })?;
+                    output.text(&String::from_utf8_lossy(&log.take()))?;
                 }
             }
         }
@@ -218,9 +220,8 @@ impl Reporter<'_> {
                 .line(&format!("{flagged} of {functions} functions flagged in {files} {plural}{ignored}"))?;
         }
         if failed > 0 {
-            return Err(Failure::new(format!(
-                "{failed} files or functions could not be analysed; see the warnings above"
-            )));
+            let failed = counted(failed, "file or function", "files or functions");
+            return Err(Failure::new(format!("{failed} could not be analysed; see the warnings above")));
         }
         let fail = self.command.fail_on == Some(FailOn::Flagged) && flagged > 0;
         Ok(u8::from(fail))

@@ -128,11 +128,12 @@ impl View {
 
     fn relevance_marks(&self, options: Options) -> Vec<RelevanceMark> {
         self.relevant()
-            .map(|Seen { key, finding, .. }| RelevanceMark {
+            .map(|Seen { key, finding, ignored, .. }| RelevanceMark {
                 key: *key,
                 options,
                 start: finding.function.span.start,
                 truth: finding.agreement.as_ref().map(|agreement| agreement.truth.clone()),
+                ignored: ignored.as_ref().map(|ignore| ignore.reason.clone()),
             })
             .collect()
     }
@@ -145,7 +146,8 @@ impl View {
                 .into_iter()
                 .flat_map(|model| self.relevant().map(move |finding| (model, finding)))
                 .map(|(model, seen)| {
-                    to_proto::finding_message(&seen.finding, to_proto::version(&self.snapshot), &model.info)
+                    let version = to_proto::version(&self.snapshot);
+                    to_proto::finding_message(&seen.finding, version, &model.info, seen.ignored.as_ref())
                 })
                 .collect(),
         }

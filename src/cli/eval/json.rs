@@ -35,6 +35,7 @@ fn of_split(split: &Split) -> Value {
     json!({
         "name": split.name, "fileSha256": split.file_sha256, "functionsSha256": split.functions_sha256,
         "malformed": { "rows": split.malformed.total(), "kinds": split.malformed.kinds, "examples": split.malformed.examples },
+        "textGone": split.malformed.gone,
         "leakage": leakage, "nearThreshold": split.near_threshold,
     })
 }

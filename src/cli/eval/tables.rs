@@ -7,6 +7,7 @@ use crate::alignment::functions::FunctionMetrics;
 use crate::alignment::intervals::{self, Interval};
 use crate::alignment::localisation::{AlignmentSummary, Figures};
 use crate::alignment::pairs::{PairTable, RankShare, Shares};
+use crate::annotations::problem::counted;
 use crate::evaluation::report::{Dimension, MethodReport, Slice};
 
 /// A heading with what stands under it.
@@ -134,21 +135,20 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
     }
     texts.extend(splits::near_threshold(split).map(|said| format!("{said}.")));
     if split.merged > 0 {
-        texts.push(format!(
-            "{} records of the file are about functions of other records; each function counts once, by the policy {}.",
-            split.merged, split.policy
-        ));
+        let records = counted(
+            split.merged,
+            "record of the file is about a function of another record",
+            "records of the file are about functions of other records",
+        );
+        texts.push(format!("{records}; each function counts once, by the policy {}.", split.policy));
     }
     if split.malformed.total() > 0 {
         let kinds: Vec<String> =
             split.malformed.kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        texts.push(format!(
-            "{} {} malformed and skipped: {}.",
-            split.malformed.total(),
-            if split.malformed.total() == 1 { "row was" } else { "rows were" },
-            kinds.join(", ")
-        ));
+        let rows = counted(split.malformed.total(), "row was", "rows were");
+        texts.push(format!("{rows} malformed and skipped: {}.", kinds.join(", ")));
     }
+    texts.extend(split.malformed.outdated().map(|said| format!("{said}.")));
     for (model, evaluation) in of_split {
         let scores = evaluation.failures.iter().filter(|(_, method, _)| method.is_none()).count();
         let rest = evaluation.failures.len() - scores;

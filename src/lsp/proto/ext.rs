@@ -104,6 +104,9 @@ pub struct FindingMessage {
     pub completeness_gap: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignment: Option<AlignmentShape>,
+    /// Why the flagged function is passed over, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

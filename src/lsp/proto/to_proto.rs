@@ -9,6 +9,7 @@ use crate::analysis::comparison::Comparison;
 use crate::analysis::models::{self, ModelSide};
 use crate::analysis::pair::{PairView, Version};
 use crate::analysis::{Finding, comparison};
+use crate::annotations::ignores::Ignore;
 use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
 use crate::escape;
@@ -121,10 +122,11 @@ pub(crate) fn document_finding(
     finding: &Finding,
     snapshot: &Snapshot,
     model: &DetectorInfo,
+    ignored: Option<&Ignore>,
 ) -> DocumentFinding {
     DocumentFinding {
         text_document: versioned_document(snapshot),
-        finding: finding_message(finding, version(snapshot), model),
+        finding: finding_message(finding, version(snapshot), model, ignored),
     }
 }
 
@@ -137,6 +139,7 @@ pub(crate) fn finding_message(
     finding: &Finding,
     version: Version<'_>,
     model: &DetectorInfo,
+    ignored: Option<&Ignore>,
 ) -> FindingMessage {
     FindingMessage {
         function: function_message(finding),
@@ -153,6 +156,7 @@ pub(crate) fn finding_message(
         unseen_lines: finding.unseen_lines.clone(),
         completeness_gap: finding.completeness.map(|completeness| completeness.gap),
         alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
+        ignored: ignored.map(|ignore| ignore.reason.clone()),
     }
 }
 
@@ -278,7 +282,7 @@ pub(crate) fn models_message(
     snapshot: &Snapshot,
 ) -> ModelsMessage {
     let side = |(finding, model): (&'_ Finding, &'_ DetectorInfo)| {
-        finding_message(finding, version(snapshot), model)
+        finding_message(finding, version(snapshot), model, None)
     };
     let name = file_name(snapshot);
     let mut text = vec![format!(
@@ -308,7 +312,7 @@ pub(crate) fn pair_message(
 ) -> PairMessage {
     let side = |(source, version): (&str, Version<'_>), finding: &Finding| SideMessage {
         source: source.to_string(),
-        finding: finding_message(finding, version, model),
+        finding: finding_message(finding, version, model, None),
     };
     let text = view.text(before, after);
     PairMessage {

@@ -1,7 +1,8 @@
 //! `linelens/explain` and the commands.
 
 use super::navigation::Direction;
-use super::{CancelOnDrop, ReadFiles, Server, explain_error, guarded, read_workspace_files, request_failed};
+use super::settings::{ReadFiles, read_user_file, read_workspace_files};
+use super::{CancelOnDrop, Server, explain_error, guarded, request_failed};
 use crate::detector::Cancellation;
 use crate::explain::Method;
 use crate::lsp::actions;
@@ -242,6 +243,7 @@ impl Server {
 
     async fn reload(&self) -> Result<Option<Value>> {
         self.worker.launch(&self.shared);
+        read_user_file(Arc::clone(&self.shared)).await;
         read_workspace_files(Arc::clone(&self.shared), ReadFiles::All).await;
         let (sender, status) = oneshot::channel();
         self.shared.queue.start(Some(sender));
