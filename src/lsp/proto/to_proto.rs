@@ -3,12 +3,13 @@
 use super::ext::{
     AlignmentShape, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
     FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, ModelsMessage, PairMessage,
-    RelevantLineMessage, SideMessage, VersionedDocument,
+    RelevantLineMessage, SideMessage, VerdictMessage, VersionedDocument,
 };
 use crate::analysis::comparison::Comparison;
 use crate::analysis::models::{self, ModelSide};
 use crate::analysis::pair::{PairView, Version};
 use crate::analysis::{Finding, comparison};
+use crate::annotations::ignores::Ignore;
 use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
 use crate::escape;
@@ -152,6 +153,17 @@ pub(crate) fn finding_message(
         lines: line_messages(finding, version),
         unseen_lines: finding.unseen_lines.clone(),
         completeness_gap: finding.completeness.map(|completeness| completeness.gap),
+        alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
+    }
+}
+
+pub(crate) fn verdict_message(finding: &Finding, ignored: Option<&Ignore>) -> VerdictMessage {
+    VerdictMessage {
+        function: function_message(finding),
+        probability: finding.probability,
+        threshold: finding.threshold,
+        flagged: finding.flagged,
+        ignored: ignored.map(|ignore| ignore.reason.clone()),
         alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
     }
 }
