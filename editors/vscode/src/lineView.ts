@@ -17,6 +17,19 @@ type Node =
   | { kind: 'function'; uri: string; verdict: Verdict; finding: Finding | undefined; offset: number }
   | { kind: 'line'; uri: string; line: Line; offset: number; of: string };
 
+/** What is seen of a node and of what is below it. */
+function seen(node: Node, top: number): string {
+  if (node.kind === 'line') {
+    return '';
+  }
+  const { uri, verdict, finding, offset } = node;
+  const { name, startLine } = verdict.function;
+  const lines = finding === undefined ? [] : topLines(finding, top);
+  const below = lines.map((line) => `${line.line + offset} ${line.rank} ${label(line)} ${line.text}`);
+  const known = alignment((finding ?? verdict).alignment);
+  return [uri, name, startLine, verdict.probability, verdict.flagged, verdict.ignored ?? '', known, ...below].join(' ');
+}
+
 export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<undefined>();
   private readonly view: vscode.TreeView<Node>;
@@ -24,6 +37,8 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   private timer: NodeJS.Timeout | undefined;
   private document: vscode.TextDocument | undefined;
   private nodes: Node[] = [];
+  /** All that is seen of the nodes, as text. */
+  private shown = '';
 
   readonly onDidChangeTreeData = this.changed.event;
 
@@ -86,8 +101,11 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
 
   private show(nodes: Node[]): void {
     // A tree that is drawn anew loses what was opened and where it was scrolled to.
-    if (JSON.stringify(nodes) !== JSON.stringify(this.nodes)) {
+    const top = vscode.workspace.getConfiguration('linelens').get('topLines', 5);
+    const shown = nodes.map((node) => seen(node, top)).join('\n');
+    if (shown !== this.shown) {
       this.nodes = nodes;
+      this.shown = shown;
       this.changed.fire(undefined);
     }
     const flagged = nodes.filter(
@@ -151,9 +169,9 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
 
   private lineItem({ uri, line, offset, of }: Node & { kind: 'line' }): vscode.TreeItem {
     const number = line.line + offset + 1;
-    const item = new vscode.TreeItem(`${number}  ${line.text.trim()}`);
+    const item = new vscode.TreeItem(`${number}  ${label(line)}`);
     item.id = `${uri}#${of}#line${number}`;
-    item.description = label(line);
+    item.description = line.text.trim();
     const truth = line.groundTruth === true ? ', ground truth' : '';
     item.tooltip = `line ${number}: rank ${line.rank}, score ${line.score.toFixed(2)}, raw ${line.raw.toPrecision(3)}${truth}`;
     item.accessibilityInformation = {

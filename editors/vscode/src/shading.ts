@@ -186,14 +186,14 @@ export class Shading implements vscode.Disposable {
   }
 
   /** Draws everything anew, after settings, themes or switches changed. */
-  redraw(): void {
+  readonly redraw = timed('drawing anew', () => {
     for (const editor of vscode.window.visibleTextEditors) {
       this.draw(editor, true);
       if (isOurs(editor.document)) {
         this.server.refreshHints(editor.document);
       }
     }
-  }
+  });
 
   private drawDocument(document: vscode.TextDocument): void {
     vscode.window.visibleTextEditors

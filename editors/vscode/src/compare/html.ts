@@ -37,14 +37,18 @@ p { margin: 2px 0 8px; color: var(--vscode-descriptionForeground); }
 table { border-collapse: collapse; }
 caption { text-align: left; position: absolute; clip-path: inset(50%); height: 1px; overflow: hidden; white-space: nowrap; }
 th, td { padding: 1px 10px; text-align: left; vertical-align: top; font-weight: normal; white-space: nowrap; }
-thead th { position: sticky; top: 0; background: var(--vscode-editor-background); border-bottom: 1px solid var(--vscode-widget-border, var(--vscode-contrastBorder, currentColor)); padding-bottom: 4px; vertical-align: bottom; }
+thead th { position: sticky; top: 0; background: var(--vscode-editor-background); border-bottom: 1px solid var(--vscode-widget-border, var(--vscode-contrastBorder, currentColor)); padding-bottom: 4px; vertical-align: top; }
+.lines thead th.column { text-align: right; }
+thead button.name { width: 100%; text-align: inherit; padding: 0; }
 thead .name { font-weight: 600; display: block; }
 thead .fact { display: block; font-size: 0.92em; color: var(--vscode-descriptionForeground); }
 tbody td, tbody th { font-family: var(--vscode-editor-font-family); font-size: var(--vscode-editor-font-size); line-height: 1.5; }
 .lines td + td { border-left: 1px solid transparent; }
-.source { white-space: pre; tab-size: 4; min-width: 24em; }
+.source { white-space: pre; tab-size: 4; }
+thead th:last-child, .source { padding-left: 18px; }
 .number { text-align: right; padding-right: 4px; }
 .value { text-align: right; font-variant-numeric: tabular-nums; }
+.sign { display: inline-block; width: 1ch; }
 .facts td, .facts th { border-bottom: 1px solid var(--vscode-widget-border, transparent); }
 .facts td { text-align: right; font-variant-numeric: tabular-nums; }
 .truth { color: var(--vscode-linelens-groundTruth); text-align: center; padding: 1px 4px; }
@@ -96,7 +100,7 @@ function head({ name, facts, method, isCurrent }: Column): string {
     method === undefined
       ? `<span class="name">${escape(name)}</span>`
       : `<button class="name" data-method="${attribute(method)}" aria-pressed="${String(isCurrent === true)}" title="${isCurrent === true ? 'in use' : 'use this method'}">${escape(name)}${isCurrent === true ? ' ✓' : ''}</button>`;
-  return `<th scope="col">${title}${facts.map((fact) => `<span class="fact">${escape(fact)}</span>`).join('')}</th>`;
+  return `<th scope="col" class="column">${title}${facts.map((fact) => `<span class="fact">${escape(fact)}</span>`).join('')}</th>`;
 }
 
 function value(cell: Cell | undefined): string {
@@ -104,7 +108,9 @@ function value(cell: Cell | undefined): string {
     return '<td class="value"><span class="hidden">no score</span></td>';
   }
   const against =
-    cell.raw < 0 ? '<span aria-hidden="true">−</span><span class="hidden"> against the verdict</span>' : '';
+    cell.raw < 0
+      ? '<span class="sign" aria-hidden="true">−</span><span class="hidden"> against the verdict</span>'
+      : '<span class="sign"></span>';
   const title = `rank ${cell.rank}, raw relevance ${cell.raw.toPrecision(3)}`;
   return `<td class="value heat${step(cell.score)}" title="${title}"><span aria-hidden="true">${bar(cell.score)}</span> ${cell.score.toFixed(2)}${against}</td>`;
 }
@@ -117,7 +123,7 @@ function line(row: Row, hasMoves: boolean): string {
   const truth = row.isTrue ? '<span aria-hidden="true">●</span><span class="hidden">ground truth</span>' : '';
   const unseen = row.isUnseen ? '<span class="hidden"> (not seen by the model)</span>' : '';
   const moved = hasMoves ? `<td class="value">${escape(row.moved ?? '')}</td>` : '';
-  return `<tr class="${row.isUnseen ? 'unseen' : ''}"><td class="truth">${truth}</td><th scope="row" class="number">${number}</th><td class="source">${escape(row.text)}${unseen}</td>${row.cells.map(value).join('')}${moved}</tr>`;
+  return `<tr class="${row.isUnseen ? 'unseen' : ''}"><td class="truth">${truth}</td><th scope="row" class="number">${number}</th>${row.cells.map(value).join('')}${moved}<td class="source">${escape(row.text)}${unseen}</td></tr>`;
 }
 
 function facts({ title, note, head: names, rows }: FactTable): string {
@@ -152,7 +158,7 @@ export function page(table: Table, nonce: string): string {
 <p class="hint">● ground truth · the number of a line leads to it · ↑ and ↓ go from line to line</p>
 <div class="wide"><table class="lines">
 <caption>${escape(table.title)}: the lines of the function, with their scores</caption>
-<thead><tr><th scope="col"><span class="hidden">ground truth</span></th><th scope="col" class="number"><span class="name">line</span></th><th scope="col"><span class="name">source</span></th>${table.columns.map(head).join('')}${moved}</tr></thead>
+<thead><tr><th scope="col"><span class="hidden">ground truth</span></th><th scope="col" class="number"><span class="name">line</span></th>${table.columns.map(head).join('')}${moved}<th scope="col"><span class="name">source</span></th></tr></thead>
 <tbody>
 ${table.rows.map((row) => line(row, hasMoves)).join('\n')}
 </tbody>

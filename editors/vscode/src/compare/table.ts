@@ -9,7 +9,7 @@ import type {
   ModelComparison,
   PairComparison,
 } from '../protocol';
-import { alignment, probability } from '../scale';
+import { probability } from '../scale';
 
 export interface Cell {
   score: number;
@@ -65,6 +65,20 @@ function cell(line: Line | undefined): Cell | undefined {
 function verdict(finding: { probability: number; threshold: number; flagged: boolean }): string {
   const flagged = finding.flagged ? 'flagged' : 'not flagged';
   return `p ${probability(finding.probability, finding.threshold)}, ${flagged} (threshold ${finding.threshold})`;
+}
+
+/** Short facts for the head of a column. */
+function verdictFacts(finding: Finding): string[] {
+  const p = probability(finding.probability, finding.threshold);
+  return [`p ${p}`, finding.flagged ? 'flagged' : 'not flagged'];
+}
+
+function alignmentFacts(finding: Finding | undefined): string[] {
+  const known = finding?.alignment;
+  if (known === undefined) {
+    return [];
+  }
+  return [`DA ${number(known.da)}`, `null ${number(known.nullPermutation)}`];
 }
 
 /** Detection Alignment of each method, and what stands beside it. */
@@ -139,7 +153,7 @@ export function ofMethods(
   const columns = comparison.methods.map(({ method, completenessGap }): Column => {
     const finding = findings.find((one) => one.method === method);
     const facts = [
-      alignment(finding?.alignment),
+      ...alignmentFacts(finding),
       completenessGap === undefined ? '' : `gap ${completenessGap.toPrecision(2)}`,
     ];
     return { name: method, facts: facts.filter((fact) => fact !== ''), method, isCurrent: method === current };
@@ -183,7 +197,7 @@ export function ofModels(comparison: ModelComparison, source: readonly string[])
     uri: comparison.textDocument.uri,
     columns: findings.map((finding) => ({
       name: finding.model.name,
-      facts: [finding.method, verdict(finding), alignment(finding.alignment)].filter((fact) => fact !== ''),
+      facts: [finding.method, ...verdictFacts(finding), ...alignmentFacts(finding)],
     })),
     rows: rows(
       source,
@@ -212,7 +226,7 @@ export function ofPair(comparison: PairComparison, uri: string): Table {
     uri,
     columns: [before, after].map((side, index) => ({
       name: names[index] ?? '',
-      facts: [verdict(side), alignment(side.alignment)].filter((fact) => fact !== ''),
+      facts: [...verdictFacts(side), ...alignmentFacts(side)],
     })),
     rows: comparison.lines.map((pair) => {
       const places = [pair.before, pair.after];

@@ -64,10 +64,18 @@ export async function install(vscode, vsix, folder) {
   }
 }
 
+const running = new Set();
+
+/** Ends whatever was started. */
+export async function stopAll() {
+  await Promise.all([...running].map((session) => session.stop()));
+}
+
 export class Session {
   /** Starts VS Code on a copy of a workspace; `prepare` may change the copy before. */
-  static async start({ vscode, extensions, workspace, settings = {}, trust = false, env = {}, prepare, size }) {
+  static async start({ vscode, extensions, workspace, settings = {}, trust = false, env = {}, prepare, inHost, size }) {
     const session = new Session();
+    running.add(session);
     session.root = mkdtempSync(join(tmpdir(), 'linelens-vscode-'));
     session.workspace = join(session.root, 'workspace');
     cpSync(workspace, session.workspace, { recursive: true });
@@ -105,13 +113,44 @@ export class Session {
       session.page = await session.browser.newPage({ viewport, colorScheme: 'dark' });
       session.problems = [];
       session.page.on('pageerror', (error) => session.problems.push(error.message));
-      await session.page.goto(`${address}/?folder=${session.workspace}`);
+      const folder = `${address}/?folder=${session.workspace}`;
+      if (inHost !== undefined) {
+        session.testAddress = await session.prepareTests(folder, port, inHost(session.root));
+        return session;
+      }
+      await session.page.goto(folder);
       await session.page.waitForSelector('.monaco-workbench .part.statusbar', { timeout: 60_000 });
     } catch (error) {
       await session.stop();
       throw error;
     }
     return session;
+  }
+
+  /** VS Code's way of running tests in the extension host; what they print with a mark goes to `onReport`. */
+  async prepareTests(folder, port, { extension, tests }) {
+    this.hostSaid = [];
+    await this.page.exposeFunction('codeAutomationLog', (_, args) => {
+      const text = args.join(' ');
+      const marked = /^linelens-test (.*)$/.exec(text);
+      this.hostSaid.push(text);
+      if (marked) {
+        this.onReport(...JSON.parse(marked[1]));
+      }
+    });
+    await this.page.exposeFunction('codeAutomationExit', (code) => {
+      this.exitCode = code;
+    });
+    const remote = (path) => `vscode-remote://127.0.0.1:${port}${path}`;
+    const payload = [
+      ['extensionDevelopmentPath', remote(extension)],
+      ['extensionTestsPath', remote(tests)],
+    ];
+    return `${folder}&payload=${encodeURIComponent(JSON.stringify(payload))}`;
+  }
+
+  startTests() {
+    return this.page.goto(this.testAddress);
   }
 
   writeSettings(changes = {}) {
@@ -294,13 +333,17 @@ export class Session {
   }
 
   async picture(file, clip) {
-    await this.page.mouse.move(2, 2);
+    // Away from what has a tooltip, and until one that was there is gone.
+    await this.page.mouse.move(900, 14);
+    await new Promise((resolve) => setTimeout(resolve, 700));
     await this.page.screenshot({ path: file, ...(clip ? { clip } : {}) });
   }
 
   async stop() {
+    running.delete(this);
     await this.browser?.close().catch(() => undefined);
     try {
+      // With the extension host and the server of the extension.
       process.kill(-this.server.pid, 'SIGKILL');
     } catch {
       // It is gone already.

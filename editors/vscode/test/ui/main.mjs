@@ -67,6 +67,8 @@ export async function main({ vscode, extensions, workspace, pictures, manifest }
   });
   const { page } = session;
   const picture = (name, clip) => session.picture(join(pictures, `${name}.png`), clip);
+  // For the README.
+  picture.media = (name, clip) => session.picture(join(pictures, `media-${name}.png`), clip);
   try {
     await shading(session, picture, colours);
     await editing(session);
@@ -126,6 +128,7 @@ async function shading(session, picture, colours) {
   await until(async () => (await session.page.locator('.squiggly-info').count()) > 0);
   ok('a diagnostic is on the name', (await session.page.locator('.squiggly-info').count()) > 0);
   await picture('shading-dark');
+  await picture.media('shading', { x: 348, y: 300, width: 700, height: 420 });
 
   await session.command('Toggle Shading');
   ok(
@@ -154,6 +157,7 @@ async function shading(session, picture, colours) {
     texts,
   );
   await picture('methods');
+  await picture.media('methods', { x: 340, y: 30, width: 602, height: 290 });
   await session.choose('attention:last');
   ok('the method is switched', await session.waitForStatus(/attention:last · p 0\.31/), await session.status());
   const moved = await until(async () => {
@@ -308,6 +312,7 @@ async function truth(session, picture) {
     ),
   );
   await picture('truth');
+  await picture.media('truth', { x: 348, y: 90, width: 720, height: 380 });
   session.writeSettings({ 'linelens.groundTruthMarks': false });
   ok('a setting takes the marks away', await until(async () => (await marks()) === 0), await marks());
   session.writeSettings({ 'linelens.groundTruthMarks': true });
@@ -336,6 +341,7 @@ async function sideBar(session, picture) {
   const line = rows.filter({ hasText: /^47\s/ }).first();
   ok('and its most relevant lines', await until(() => line.isVisible()), await texts());
   await picture('sidebar');
+  await picture.media('sidebar', { x: 48, y: 30, width: 900, height: 420 });
   await line.click();
   const there = await until(
     async () => (await session.page.locator('.statusbar-item', { hasText: 'Ln 47,' }).count()) > 0,
@@ -354,13 +360,13 @@ async function comparing(session, picture, colours) {
   const heads = await frame.$$eval('table.lines thead .name', (all) => all.map((one) => one.textContent));
   equal('with all methods', heads, [
     'line',
-    'source',
     'attention:first ✓',
     'attention:last',
     'ig',
     'attnlrp',
     'gradient-x-input',
     'occlusion',
+    'source',
   ]);
   equal(
     'over all lines of the function',
@@ -398,6 +404,7 @@ async function comparing(session, picture, colours) {
   await session.quick('F1', '>View: Toggle Primary Side Bar Visibility', 'Toggle Primary Side Bar');
   await until(async () => (await session.page.locator('.sidebar:visible').count()) === 0, 3000);
   await picture('compare');
+  await picture.media('compare', { x: 48, y: 66, width: 1040, height: 520 });
   await session.quick('F1', '>View: Toggle Maximize Editor Group', 'Toggle Maximize Editor Group');
   await session.quick('F1', '>View: Toggle Primary Side Bar Visibility', 'Toggle Primary Side Bar');
   // By keyboard alone.
