@@ -34,6 +34,17 @@ const TOLD_BY_SERVER = ['linelens.toggleGroundTruthLine', 'linelens.setLabel', '
 
 /** The extension's own commands have the server's names, so that they exist without a server, too. */
 class Client extends LanguageClient {
+  /** The library gave up a restart. */
+  onGivenUp: ((why: string) => void) | undefined;
+
+  /** What goes wrong with the server is said by us, once, with what to do. */
+  override error(message: string, data?: unknown): void {
+    super.error(message, data, false);
+    if (message.startsWith('Restarting server failed')) {
+      this.onGivenUp?.(reason(data));
+    }
+  }
+
   override registerFeature(feature: StaticFeature | DynamicFeature<unknown>): void {
     const isCommands =
       'registrationType' in feature && feature.registrationType.method === ExecuteCommandRequest.method;
@@ -56,7 +67,6 @@ export class Server implements vscode.Disposable {
   private exit: Promise<Ended> | undefined;
   private ends: number[] = [];
   private wasReady = false;
-  private isStopping = false;
   private readonly changed = new vscode.EventEmitter<void>();
   private readonly related = new vscode.EventEmitter<Relevance>();
 
@@ -109,7 +119,14 @@ export class Server implements vscode.Disposable {
     try {
       await client.start();
     } catch (error) {
-      if (this.client === client && (this.problem as string | undefined) === undefined) {
+      // It may have come to an end, which says more.
+      const ended = await within(this.exit, EXIT_WAIT_MS);
+      if (this.client !== client || (this.problem as string | undefined) !== undefined) {
+        return;
+      }
+      if (ended !== undefined) {
+        this.fail(`the server ${howItEnded(ended)} before it was ready.`, ['Show Log', 'Restart']);
+      } else {
         this.fail(`the server could not be started: ${reason(error)}.`, ['Show Log', 'Restart']);
       }
     }
@@ -119,13 +136,14 @@ export class Server implements vscode.Disposable {
     const options: LanguageClientOptions = {
       documentSelector: SELECTOR,
       outputChannel: this.log,
+      initializationFailedHandler: () => false,
       diagnosticCollectionName: 'linelens',
       errorHandler: {
         error: (error) => {
           this.log.error(`the connection to the server: ${error.message}`);
           return { action: ErrorAction.Continue, handled: true };
         },
-        closed: () => this.closed(),
+        closed: () => this.closed(client),
       },
       middleware: {
         workspace: {
@@ -150,6 +168,11 @@ export class Server implements vscode.Disposable {
       },
     };
     const client = new Client('linelens', 'linelens', () => this.spawn(program), options);
+    client.onGivenUp = (why) => {
+      if (this.client === client && this.problem === undefined) {
+        this.fail(`the server could not be started again: ${why}.`, ['Show Log', 'Restart']);
+      }
+    };
     client.registerFeature({
       fillClientCapabilities: (capabilities) => {
         capabilities.experimental = { ...(capabilities.experimental as object), linelens: { relevance: true } };
@@ -191,10 +214,14 @@ export class Server implements vscode.Disposable {
   }
 
   /** The connection is gone without anybody having asked for that. */
-  private async closed(): Promise<CloseHandlerResult> {
+  private async closed(client: Client): Promise<CloseHandlerResult> {
     const how = howItEnded(await within(this.exit, EXIT_WAIT_MS));
+    if (this.client !== client) {
+      // It was stopped.
+      return { action: CloseAction.DoNotRestart, handled: true };
+    }
     this.status = undefined;
-    if (this.isStopping) {
+    if (this.problem !== undefined) {
       return { action: CloseAction.DoNotRestart, handled: true };
     }
     if (!this.wasReady) {
@@ -228,7 +255,6 @@ export class Server implements vscode.Disposable {
     const child = this.process;
     this.client = undefined;
     this.ends = [];
-    this.isStopping = true;
     try {
       if (client?.needsStop() === true) {
         await client.stop(2000);
@@ -238,7 +264,6 @@ export class Server implements vscode.Disposable {
       this.log.warn(`the server did not stop as asked: ${reason(error)}`);
     } finally {
       child?.kill();
-      this.isStopping = false;
       this.status = undefined;
       this.setState('stopped');
     }

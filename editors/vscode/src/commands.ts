@@ -82,7 +82,7 @@ export class Commands implements vscode.Disposable {
       chooseModel: () => this.chooseModel(),
       setModel: (model) => this.setModel(String(model)),
       compareMethods: (given) => this.compareMethods(given),
-      showDaTable: (given) => this.compareMethods(given),
+      showDaTable: (given) => this.compareMethods(given, true),
       compareModels: (given) => this.compareModels(given),
       comparePair: (given) => this.comparePair(given),
       compareHead: (given) => this.comparePair(given, 'HEAD'),
@@ -222,7 +222,7 @@ export class Commands implements vscode.Disposable {
 
   // Comparing --------------------------------------------------------------------------------------------------------
 
-  private async compareMethods(given?: unknown): Promise<void> {
+  private async compareMethods(given?: unknown, factsFirst = false): Promise<void> {
     const place = placeFor(given);
     const comparison =
       place && (await this.working<MethodComparison>('comparing methods', 'linelens.compareMethods', place));
@@ -240,7 +240,8 @@ export class Commands implements vscode.Disposable {
     }
     const { uri } = comparison.textDocument;
     const current = this.parts.server.status?.method ?? '';
-    this.parts.panel.show(ofMethods(comparison, findings, sourceOf(uri), current), () => this.compareMethods(place));
+    const table = ofMethods(comparison, findings, sourceOf(uri), current);
+    this.parts.panel.show(table, () => this.compareMethods(place, factsFirst), factsFirst);
   }
 
   private async compareModels(given?: unknown): Promise<void> {

@@ -4,6 +4,8 @@ import type { Finding } from './protocol';
 
 export interface Computed {
   time: Date;
+  /** Another one: another result. */
+  mark: number;
   probability: number;
   threshold: number;
 }
@@ -17,8 +19,10 @@ export class History {
     const key = `${uri}#${finding.function.name}`;
     const methods = this.functions.get(key) ?? new Map<string, Computed>();
     const known = methods.get(finding.method);
-    if (known?.probability !== finding.probability) {
-      methods.set(finding.method, { time, probability: finding.probability, threshold: finding.threshold });
+    const start = finding.function.startLine - 1;
+    const mark = finding.lines.reduce((sum, line) => sum + line.raw * (line.line - start), finding.probability);
+    if (known?.mark !== mark) {
+      methods.set(finding.method, { time, mark, probability: finding.probability, threshold: finding.threshold });
     }
     this.functions.delete(key);
     this.functions.set(key, methods);

@@ -139,10 +139,12 @@ function facts({ title, note, head: names, rows }: FactTable): string {
   return `<h2>${escape(title)}</h2>${note === undefined ? '' : `<p>${escape(note)}</p>`}${table}`;
 }
 
-/** The whole page. `nonce` is what alone may run and style. */
-export function page(table: Table, nonce: string): string {
+/** The whole page. `nonce` is what alone may run and style; the facts come first, or else the lines. */
+export function page(table: Table, nonce: string, factsFirst = false): string {
   const hasMoves = table.rows.some(({ moved }) => moved !== undefined);
   const moved = hasMoves ? '<th scope="col"><span class="name">moved</span></th>' : '';
+  const notes = table.notes.map((note) => `<p>${escape(note)}</p>`).join('');
+  const aside = notes + table.facts.map(facts).join('') + (factsFirst ? '<h2>Lines</h2>' : '');
   return `<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -156,6 +158,7 @@ export function page(table: Table, nonce: string): string {
 <h1>${escape(table.title)}</h1>
 <p>${escape(table.subtitle)}</p>
 <p class="hint">● ground truth · the number of a line leads to it · ↑ and ↓ go from line to line</p>
+${factsFirst ? aside : ''}
 <div class="wide"><table class="lines">
 <caption>${escape(table.title)}: the lines of the function, with their scores</caption>
 <thead><tr><th scope="col"><span class="hidden">ground truth</span></th><th scope="col" class="number"><span class="name">line</span></th>${table.columns.map(head).join('')}${moved}<th scope="col"><span class="name">source</span></th></tr></thead>
@@ -163,8 +166,7 @@ export function page(table: Table, nonce: string): string {
 ${table.rows.map((row) => line(row, hasMoves)).join('\n')}
 </tbody>
 </table></div>
-${table.notes.map((note) => `<p>${escape(note)}</p>`).join('')}
-${table.facts.map(facts).join('')}
+${factsFirst ? '' : aside}
 </main>
 <script nonce="${nonce}">${SCRIPT}</script>
 </body>

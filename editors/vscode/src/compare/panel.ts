@@ -12,12 +12,12 @@ export class ComparePanel implements vscode.Disposable {
   private again: (() => Promise<unknown>) | undefined;
 
   /** Shows a table; `again` makes it anew after another method was chosen in it. */
-  show(table: Table, again?: () => Promise<unknown>): void {
+  show(table: Table, again?: () => Promise<unknown>, factsFirst = false): void {
     this.table = table;
     this.again = again;
     this.panel ??= this.create();
     this.panel.title = table.title;
-    this.panel.webview.html = page(table, randomBytes(16).toString('hex'));
+    this.panel.webview.html = page(table, randomBytes(16).toString('hex'), factsFirst);
     this.panel.reveal(undefined, false);
   }
 

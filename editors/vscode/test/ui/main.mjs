@@ -1,6 +1,6 @@
 // What a user sees and does, from opening a file to closing it, in VS Code itself.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { contrast } from '../unit/colour.mjs';
 import { equal, ok, until } from './check.mjs';
@@ -79,7 +79,9 @@ export async function main({ vscode, extensions, workspace, pictures, manifest }
     await display(session, picture);
     await unseen(session, picture);
     await filesAndReports(session);
+    await models(session, picture, extensions);
     await dying(session, picture);
+    await walkthrough(session, picture);
     equal(
       'nothing failed in the window',
       session.problems.filter((text) => /linelens/.test(text)),
@@ -553,6 +555,67 @@ async function filesAndReports(session) {
   await session.clearNotifications();
 }
 
+async function models(session, picture, extensions) {
+  await session.command('Choose Method');
+  await session.choose('number of steps');
+  await session.choose('20');
+  ok(
+    'the steps of integrated gradients are set',
+    await until(
+      () =>
+        existsSync(join(session.workspace, '.vscode/settings.json')) &&
+        /"linelens.steps": 20/.test(session.file('.vscode/settings.json')),
+    ),
+  );
+  ok('and used', /· ig ·/.test((await session.waitForStatus(/· ig · p/))?.text ?? ''), await session.status());
+  await session.command('Show Detection Alignment');
+  const frame = await session.webview('table.facts');
+  const order = await frame.$$eval('table', (all) => all.map((one) => one.className));
+  equal('Detection Alignment can come first', order, ['facts', 'facts', 'lines']);
+  await session.quick('F1', '>View: Close All Editors', 'Close All Editors');
+
+  const unpacked = readdirSync(extensions).find((name) => name.startsWith('linelens.linelens'));
+  const other = join(session.root, 'other');
+  cpSync(join(extensions, unpacked, 'server/models/default'), other, { recursive: true });
+  const settings = readFileSync(join(other, 'detector.toml'), 'utf8');
+  writeFileSync(join(other, 'detector.toml'), settings.replace(/^name = .*$/m, 'name = "the-other"'));
+  await session.open('records.c');
+  await session.goTo(READ_RECORD.name, 5);
+  session.writeSettings({ 'linelens.models': [other] });
+  // The server is started again; the method was the session's.
+  await session.waitForStatus(/attention:first · p/);
+  await session.command('Compare Two Models');
+  await session.choose('the-other');
+  const both = await session.webview('table.lines');
+  const heads = await until(async () => {
+    const names = await both.$$eval('thead .name', (all) => all.map((one) => one.textContent));
+    return names.includes('the-other') && names;
+  });
+  equal('two models are compared', heads, ['line', 'linelens-default', 'the-other', 'source']);
+  await session.quick('F1', '>View: Close All Editors', 'Close All Editors');
+  await session.open('records.c');
+  await session.goTo(READ_RECORD.name, 5);
+  await session.command('Choose Model');
+  await session.choose('the-other');
+  ok(
+    'the model is changed',
+    /^the-other/.test((await session.waitForStatus(/^the-other .* p 0/))?.text ?? ''),
+    await session.status(),
+  );
+  session.writeSettings({ 'linelens.models': [] });
+  await session.waitForStatus(/^linelens-default .* p 0/);
+}
+
+async function walkthrough(session, picture) {
+  await session.command('Open Walkthrough');
+  const steps = session.page.locator('.getting-started-step');
+  await until(async () => (await steps.count()) === 5);
+  equal('the walkthrough has its steps', await steps.count(), 5);
+  const image = session.page.locator('.getting-started-media img').first();
+  ok('with pictures', await until(() => image.evaluate((one) => one.naturalWidth > 300).catch(() => false)));
+  await picture('walkthrough');
+}
+
 async function dying(session, picture) {
   await session.goTo(READ_RECORD.name, 5);
   await session.waitForShades((lines) => lines.includes(READ_RECORD.top));
@@ -583,6 +646,15 @@ async function dying(session, picture) {
   ok('and nothing stays shaded', await session.waitForShades((lines) => lines.length === 0), await session.shaded());
   const status = await session.waitForStatus(/not running/);
   ok('the status bar says so', /not running/.test(status?.text ?? '') && /error/.test(status?.kind ?? ''), status);
+  await session.clearNotifications();
+  const broken = join(session.root, 'broken');
+  writeFileSync(broken, '#!/bin/sh\nexit 3\n');
+  chmodSync(broken, 0o755);
+  session.writeSettings({ 'linelens.server.path': broken });
+  const early = await session.waitForNotification(/ended with exit code 3 before it was ready/);
+  ok('a server that ends at once is said, and not started again', early, await session.notifications());
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  equal('and nothing else', (await session.notifications()).slice(1), []);
   await session.clearNotifications();
   session.writeSettings({ 'linelens.server.path': '' });
   ok(

@@ -38,11 +38,19 @@ test('flagged functions come first, then the more probable ones', () => {
 
 test('a method is computed when its result is new', () => {
   const history = new History();
-  const finding = (probability) => ({ function: { name: 'f' }, method: 'ig', probability, threshold: 0.5 });
-  history.note('file:///a.c', finding(0.6), new Date(1000));
-  history.note('file:///a.c', finding(0.6), new Date(2000));
+  const finding = (raw, startLine = 1) => ({
+    function: { name: 'f', startLine },
+    method: 'ig',
+    probability: 0.6,
+    threshold: 0.5,
+    lines: [{ line: startLine + 1, raw }],
+  });
+  history.note('file:///a.c', finding(2), new Date(1000));
+  history.note('file:///a.c', finding(2), new Date(2000));
+  // An edit above moves the same result along.
+  history.note('file:///a.c', finding(2, 7), new Date(2500));
   assert.equal(history.of('file:///a.c', 'f', 'ig').time.getTime(), 1000);
-  history.note('file:///a.c', finding(0.7), new Date(3000));
+  history.note('file:///a.c', finding(3), new Date(3000));
   assert.equal(history.of('file:///a.c', 'f', 'ig').time.getTime(), 3000);
   assert.equal(history.of('file:///b.c', 'f', 'ig'), undefined);
   history.clear();
