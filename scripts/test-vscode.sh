@@ -79,7 +79,7 @@ fi
 mkdir -p target/vscode
 limit=()
 if command -v timeout > /dev/null; then
-    limit=(timeout --kill-after=10 500)
+    limit=(timeout --kill-after=10 900)
 fi
 TMPDIR=$scratch ${limit[@]+"${limit[@]}"} \
     node "$extension/test/ui/run.mjs" "$vscode" "$scratch/linelens.vsix" "$PWD/examples" "$PWD/target/vscode" "$@"

@@ -84,7 +84,7 @@ async function scenario({ vscode, extensions, workspace, isPlain }) {
       }
     };
     await session.startTests();
-    const finished = await until(() => isDone || session.exitCode !== undefined, 150_000);
+    const finished = await until(() => isDone || session.exitCode !== undefined, 300_000);
     ok(
       `the tests in the extension host come to an end${isPlain ? ', without linelens' : ''}`,
       finished && !session.exitCode,
