@@ -23,7 +23,7 @@ export function equal(what, found, expected) {
 }
 
 /** Waits until `look` returns something true, and returns it; the last answer where it never does. */
-export async function until(look, ms = 20_000) {
+export async function until(look, ms = 40_000) {
   const end = Date.now() + ms;
   for (;;) {
     const found = await look();

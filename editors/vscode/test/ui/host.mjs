@@ -7,6 +7,9 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { until } from './check.mjs';
 
+// A machine may be busy with other things.
+const START_MS = 120_000;
+
 const SETTINGS = {
   'workbench.startupEditor': 'none',
   'workbench.colorTheme': 'Default Dark Modern',
@@ -111,6 +114,7 @@ export class Session {
       });
       const viewport = size ?? { width: 1280, height: 800 };
       session.page = await session.browser.newPage({ viewport, colorScheme: 'dark' });
+      session.page.setDefaultTimeout(60_000);
       session.problems = [];
       session.page.on('pageerror', (error) => session.problems.push(error.message));
       const folder = `${address}/?folder=${session.workspace}`;
@@ -118,8 +122,8 @@ export class Session {
         session.testAddress = await session.prepareTests(folder, port, inHost(session.root));
         return session;
       }
-      await session.page.goto(folder);
-      await session.page.waitForSelector('.monaco-workbench .part.statusbar', { timeout: 60_000 });
+      await session.page.goto(folder, { timeout: START_MS });
+      await session.page.waitForSelector('.monaco-workbench .part.statusbar', { timeout: START_MS });
     } catch (error) {
       await session.stop();
       throw error;
@@ -150,7 +154,7 @@ export class Session {
   }
 
   startTests() {
-    return this.page.goto(this.testAddress);
+    return this.page.goto(this.testAddress, { timeout: START_MS });
   }
 
   writeSettings(changes = {}) {
