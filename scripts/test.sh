@@ -54,6 +54,7 @@ step "without AttnLRP" cargo check --locked --no-default-features
 step "cargo test" cargo_test
 step "cargo deny" deny
 step "Neovim" scripts/test-nvim.sh
+step "VS Code" scripts/test-vscode.sh
 step "eglot" scripts/test-eglot.sh
 step "Helix" scripts/test-helix.sh
 step "Spark" scripts/test-spark.sh

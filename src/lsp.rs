@@ -34,7 +34,7 @@ use crate::config::{Config, Problem};
 use crate::doctor;
 use options::SettingsStore;
 use parent::ParentWatch;
-use proto::ext::EXPLAIN;
+use proto::ext::{EXPLAIN, FUNCTIONS};
 use server::{Server, WorkerSlot};
 use shared::Shared;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,6 +129,7 @@ where
         Server::new(client, shared, worker.clone(), parent.clone(), shutdown.clone(), problems)
     })
     .custom_method(EXPLAIN, Server::explain)
+    .custom_method(FUNCTIONS, Server::functions)
     .custom_method("window/workDoneProgress/cancel", Server::cancel_progress)
     .finish();
     let server = tower_lsp::Server::new(transport.input, transport.output, socket);

@@ -225,6 +225,8 @@ fn the_protocol_page_and_the_types_agree() {
     same_shape::<ext::ExplainParams>("### Parameters of `linelens/explain`");
     same_shape::<ext::DocumentFinding>("### The finding");
     same_shape::<ext::RelevanceParams>("## `linelens/relevance`");
+    same_shape::<ext::FunctionsParams>("### Parameters of `linelens/functions`");
+    same_shape::<ext::FunctionsMessage>("### The verdicts");
     same_shape::<ext::StatusParams>("## `linelens/status`");
     same_shape::<ext::ServerExtension>("### What the server answers");
     same_shape::<ext::ComparisonMessage>("### Comparing methods");
@@ -244,7 +246,7 @@ fn the_protocol_page_and_the_types_agree() {
         })
         .collect();
     assert_eq!(mentioned, ext::COMMANDS.into_iter().collect());
-    for name in [ext::EXPLAIN, ext::RELEVANCE, ext::STATUS] {
+    for name in [ext::EXPLAIN, ext::FUNCTIONS, ext::RELEVANCE, ext::STATUS] {
         assert!(PAGE.contains(&format!("`{name}`")), "{name}");
     }
     let example = fields(&block("### Parameters of `linelens/explain`"));

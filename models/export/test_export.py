@@ -397,7 +397,7 @@ class Refusals(unittest.TestCase):
         return path
 
     def changed_base(self, name, **fields):
-        folder = shutil.copytree(self.base, scratch / name)
+        folder = shutil.copytree(self.base, scratch / f"base-{name}")
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps(config | fields))
         return folder

@@ -8,7 +8,7 @@ use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, S
 use crate::lsp::hints::{self, Hint};
 use crate::lsp::lens;
 use crate::lsp::proto::capabilities::ClientFacts;
-use crate::lsp::proto::ext::RelevanceParams;
+use crate::lsp::proto::ext::{FunctionsMessage, RelevanceParams};
 use crate::lsp::proto::to_proto;
 use crate::lsp::shared::{EngineState, Model, Shared};
 use std::sync::Arc;
@@ -83,6 +83,15 @@ impl View {
     /// Each finding, and why it is passed over, where it is.
     pub(crate) fn findings(&self) -> impl Iterator<Item = (&Finding, Option<&Ignore>)> {
         self.findings.iter().map(|seen| (&seen.finding, seen.ignored.as_ref()))
+    }
+
+    /// The verdicts that are known.
+    pub(crate) fn verdicts(&self) -> FunctionsMessage {
+        let verdicts = self.findings().map(|(finding, ignored)| to_proto::verdict_message(finding, ignored));
+        FunctionsMessage {
+            text_document: to_proto::versioned_document(&self.snapshot),
+            functions: verdicts.collect(),
+        }
     }
 
     /// What the lenses say.

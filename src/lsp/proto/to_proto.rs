@@ -3,7 +3,7 @@
 use super::ext::{
     AlignmentShape, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
     FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, ModelsMessage, PairMessage,
-    RelevantLineMessage, SideMessage, VersionedDocument,
+    RelevantLineMessage, SideMessage, VerdictMessage, VersionedDocument,
 };
 use crate::analysis::comparison::Comparison;
 use crate::analysis::models::{self, ModelSide};
@@ -157,6 +157,17 @@ pub(crate) fn finding_message(
         completeness_gap: finding.completeness.map(|completeness| completeness.gap),
         alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
         ignored: ignored.map(|ignore| ignore.reason.clone()),
+    }
+}
+
+pub(crate) fn verdict_message(finding: &Finding, ignored: Option<&Ignore>) -> VerdictMessage {
+    VerdictMessage {
+        function: function_message(finding),
+        probability: finding.probability,
+        threshold: finding.threshold,
+        flagged: finding.flagged,
+        ignored: ignored.map(|ignore| ignore.reason.clone()),
+        alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
     }
 }
 
