@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use support::folder::Workspace;
-use support::lsp::{Client, Knobs, Setup, UNIT, URI, at, insert, plugin, pulling, with};
+use support::lsp::{Client, Knobs, Setup, UNIT, URI, at, insert, plugin, pulling, text_of, with};
 
 const NOISE: [&str; 4] =
     ["textDocument/publishDiagnostics", "linelens/relevance", "window/logMessage", "window/showMessage"];
@@ -103,6 +103,59 @@ fn ten_thousand_functions_are_analysed_and_an_edit_runs_one_of_them() {
     assert_eq!(knobs.runs()[FUNCTIONS..], ["f9000"]);
     let lenses = client.call("textDocument/codeLens", json!({"textDocument": {"uri": URI}})).unwrap();
     assert!(lenses.as_array().unwrap().len() >= FUNCTIONS);
+    client.finish();
+}
+
+#[test]
+fn a_line_of_a_megabyte() {
+    const TIMES: usize = 80_000;
+    let wide = "größer 🦀 ".repeat(TIMES);
+    assert!(wide.len() > 1 << 20 && wide.chars().map(char::len_utf16).sum::<usize>() == 10 * TIMES);
+    let text =
+        format!("void f(char *a) {{\n    strcpy(a, \"{wide}\"); a++;\n}}\nint g(void) {{ return 1; }}\n");
+    let (mut client, _) = started(Setup::default());
+    client.open(URI, &text);
+    client.settle();
+    // Behind the string, counted in UTF-16 units.
+    let behind = (4 + 11 + 10 * TIMES + 4) as u32;
+    let begun = Instant::now();
+    for version in 2..22 {
+        client.change(URI, version, insert(1, behind, "b"));
+        client.hover(URI, 1, behind);
+    }
+    let took = begun.elapsed() / 20;
+    println!("an edit and a hover on a line of {} bytes: {took:.1?}", wide.len());
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let found = explained(&mut client, URI, 1);
+    let line = found["lines"][1]["text"].as_str().unwrap();
+    assert!(line.ends_with(&format!("🦀 \"); {}a++;", "b".repeat(20))), "{}", &line[line.len() - 60..]);
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}});
+    let hints =
+        client.call("textDocument/inlayHint", json!({"textDocument": {"uri": URI}, "range": range})).unwrap();
+    let end = behind + 20 + 4;
+    let on_the_line =
+        |hint: &&Value| hint["position"]["line"] == 1 && hint["position"]["character"] == json!(end);
+    assert!(hints.as_array().unwrap().iter().any(|hint| on_the_line(&hint)), "{hints}");
+    assert_eq!(explained(&mut client, URI, 3)["function"]["name"], "g");
+    client.settle_or_quiet();
+    client.finish();
+}
+
+#[test]
+fn nul_bytes_are_text_like_any_other() {
+    let (mut client, _) = started(Setup::default());
+    let text = "int a\0b;\0\n\0int copy(char *to) {\n    strcpy(to, \"\0\");\0\n}\n\0\0\n";
+    client.open(URI, text);
+    client.settle();
+    let found = explained(&mut client, URI, 2);
+    assert_eq!((&found["function"]["name"], &found["probability"]), (&json!("copy"), &json!(0.9375)));
+    assert_eq!(found["lines"][1]["text"], "    strcpy(to, \"\0\");\0");
+    client.change(URI, 2, insert(2, 16, "\0\0"));
+    let found = explained(&mut client, URI, 2);
+    assert_eq!(found["lines"][1]["text"], "    strcpy(to, \"\0\0\0\");\0");
+    let hover = client.hover(URI, 2, 6);
+    assert!(text_of(&hover).contains("line 3 is number"), "{hover}");
+    client.settle_or_quiet();
     client.finish();
 }
 
@@ -356,6 +409,29 @@ fn a_client_that_stops_reading_loses_nothing() {
     let expected = format!("    {}strcpy(to, from);", "x".repeat(version as usize - 1));
     assert_eq!(found["lines"][1]["text"], json!(expected));
     client.finish();
+}
+
+#[test]
+fn a_server_that_nobody_reads_from_ends_with_its_client() {
+    let workspace = Workspace::new(&[]);
+    let uri = workspace.uri("unit.c");
+    let mut editor = Command::new("sleep").arg("600").spawn().unwrap();
+    let mut client = spawned(&workspace, Some(editor.id()));
+    client.open(&uri, &UNIT.repeat(40));
+    client.settle();
+    client.is_deaf.store(true, Ordering::SeqCst);
+    // More answers than pipes hold, fewer questions than they do.
+    for _ in 0..300 {
+        client.request("textDocument/codeLens", json!({"textDocument": {"uri": uri}}));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    editor.kill().unwrap();
+    editor.wait().unwrap();
+    let begun = Instant::now();
+    assert_eq!(client.wait_for_end(), 1);
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    client.is_deaf.store(false, Ordering::SeqCst);
+    client.abandon();
 }
 
 // ------------------------------------------------------------------------------------------------------------ killed
