@@ -109,9 +109,11 @@ struct Sample {
     files: usize,
     /// Of the processor, in seconds.
     processor: f64,
+    /// What had been done.
+    events: usize,
 }
 
-fn sample(pid: u32, begun: Instant) -> Sample {
+fn sample(pid: u32, begun: Instant, events: usize) -> Sample {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the server has ended");
     let number = |key: &str| -> f64 {
         let line = status.lines().find(|line| line.starts_with(key)).unwrap();
@@ -126,6 +128,7 @@ fn sample(pid: u32, begun: Instant) -> Sample {
         threads: number("Threads:") as usize,
         files: std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
         processor: (ticks(11) + ticks(12)) / 100.0,
+        events,
     }
 }
 
@@ -214,7 +217,7 @@ impl Soak {
     }
 
     fn now(&self) -> Sample {
-        sample(self.client.pid(), self.begun)
+        sample(self.client.pid(), self.begun, self.done.values().sum())
     }
 
     /// Takes a sample where ten seconds have passed since the last.
@@ -224,9 +227,8 @@ impl Soak {
         if due {
             let now = self.now();
             self.samples.push(now);
-            let (events, cancelled) =
-                (self.done.values().sum::<usize>(), self.answers.get("-32800").copied().unwrap_or_default());
-            let Sample { seconds, rss_mb, threads, files, processor } = now;
+            let cancelled = self.answers.get("-32800").copied().unwrap_or_default();
+            let Sample { seconds, rss_mb, threads, files, processor, events } = now;
             let compared = self.compared;
             self.note(&format!(
                 "{seconds:.0},{rss_mb:.1},{threads},{files},{processor:.2},{events},{cancelled},{compared}"
@@ -571,8 +573,13 @@ impl Soak {
             }
         };
         *self.done.entry(name).or_default() += 1;
+        let begun = Instant::now();
         while self.client.waiting() > 12 {
             self.listen(Duration::from_millis(50));
+            if begun.elapsed() > Duration::from_secs(10) {
+                let ids: Vec<i64> = self.asked.keys().copied().collect();
+                ids.into_iter().for_each(|id| self.client.cancel(id));
+            }
         }
     }
 
@@ -664,10 +671,12 @@ fn a_long_day() {
     soak.note(&events);
     let core = (worked.processor - from.processor) / (worked.seconds - from.seconds);
     soak.note(&format!("# {core:.3} of a core; at rest {processor:.2} s in {idle} s"));
+    // On a machine that leaves it no time a server shows the memory of one run for minutes, which says nothing.
     let counted: Vec<Sample> = soak
         .samples
-        .iter()
-        .copied()
+        .windows(2)
+        .filter(|pair| pair[1].events > pair[0].events)
+        .map(|pair| pair[1])
         .filter(|s| s.seconds >= from.seconds + WARM_UP && s.seconds <= worked.seconds)
         .collect();
     let mut pieces = Vec::new();
@@ -679,7 +688,10 @@ fn a_long_day() {
         let mut start = from.seconds + WARM_UP;
         while start + PIECE <= worked.seconds + 1.0 {
             let of = counted.iter().filter(|s| s.seconds >= start && s.seconds < start + PIECE);
-            pieces.push(median(of.map(|s| s.rss_mb).collect()) / middle);
+            let of: Vec<f64> = of.map(|s| s.rss_mb).collect();
+            if !of.is_empty() {
+                pieces.push(median(of) / middle);
+            }
             start += PIECE;
         }
         soak.note(&format!(
