@@ -2,11 +2,11 @@
 
 use super::header::{Header, Signature, classify};
 use super::lex::{Lexeme, Lexer};
+use super::stopwatch::Stopwatch;
 use super::{Function, Language};
 use crate::text::ByteSpan;
 use std::ops::ControlFlow;
-use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 /// A longer text has no tree: that takes tens of bytes of memory a byte of text.
@@ -17,8 +17,7 @@ const LONGEST_COMPARED: usize = 1 << 20;
 /// takes a report for a hundred bytes or more; a count gives the same tree for the same text on any machine.
 const REPORTS: usize = 1_000;
 const BYTES_PER_REPORT: usize = 25;
-/// Some hostile texts (`a::a::a::…`) make each step of error recovery slow, which no count shows. This is time that the
-/// thread has worked, so that a busy machine changes nothing.
+/// Of computing. Some hostile texts (`a::a::a::…`) make each step of error recovery slow, which no count shows.
 const LONGEST_PARSE: Duration = Duration::from_secs(2);
 
 pub(super) fn parse(text: &str, language: Language, old: Option<&Tree>) -> Option<Tree> {
@@ -33,32 +32,17 @@ pub(super) fn parse(text: &str, language: Language, old: Option<&Tree>) -> Optio
     parser.set_language(&grammar.into()).ok()?;
     let bytes = text.as_bytes();
     let mut reports_left = REPORTS + text.len() / BYTES_PER_REPORT;
-    let (started, worked) = (Instant::now(), time_worked());
-    // The clock on the wall is never behind, and cheaper.
-    let is_over =
-        || started.elapsed() > LONGEST_PARSE && time_worked().saturating_sub(worked) > LONGEST_PARSE;
+    let stopwatch = Stopwatch::start();
     let mut progress = |_: &ParseState| {
         reports_left = reports_left.saturating_sub(1);
-        if reports_left == 0 || is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if reports_left == 0 || stopwatch.elapsed() > LONGEST_PARSE {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
     parser.parse_with_options(&mut |offset, _| bytes.get(offset..).unwrap_or_default(), old, Some(options))
-}
-
-/// How long this thread has worked, waiting not counted; the time since the first call where there is no such clock.
-fn time_worked() -> Duration {
-    static FIRST_CALL: LazyLock<Instant> = LazyLock::new(Instant::now);
-    #[cfg(unix)]
-    {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // reason: writes to the value that it is given, and nothing else.
-        #[allow(unsafe_code)]
-        let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-        if let (0, Ok(seconds), Ok(nanoseconds)) = (result, time.tv_sec.try_into(), time.tv_nsec.try_into()) {
-            return Duration::new(seconds, nanoseconds);
-        }
-    }
-    FIRST_CALL.elapsed()
 }
 
 /// How many errors the grammar meets in a text, or in its first part if it is long.
@@ -206,20 +190,4 @@ fn may_hold_definitions(node: Node<'_>) -> bool {
             | "parenthesized_expression"
             | "condition_clause"
     )
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waiting_is_no_work() {
-        let before = time_worked();
-        std::thread::sleep(Duration::from_millis(200));
-        assert!(time_worked() - before < Duration::from_millis(100));
-        let begun = Instant::now();
-        while time_worked() - before < Duration::from_millis(100) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "work is not counted");
-        }
-    }
 }
