@@ -36,4 +36,4 @@ test: setup ## run every check: format, lints, tests, dependencies, editors
 	scripts/test.sh
 
 clean: ## remove everything that was built or installed here
-	rm -rf target .linelens-env .tools
+	rm -rf target .linelens-env .tools editors/vscode/node_modules editors/vscode/dist

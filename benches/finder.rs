@@ -60,7 +60,7 @@ fn a_word(bencher: Bencher, language: &Language) {
     edit(bencher, *language, "total +=", "more + ");
 }
 
-/// An opening brace typed into a body: the file's definitions are looked for again.
+/// An opening brace typed into a body, in C++ inside a class: the file's definitions are looked for again.
 #[divan::bench(args = LANGUAGES)]
 fn a_brace(bencher: Bencher, language: &Language) {
     edit(bencher, *language, "total +=", "{ ");

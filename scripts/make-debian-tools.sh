@@ -58,7 +58,8 @@ dir=$(cd "$(dirname "$0")" && pwd)
 program=$1
 shift
 libraries=
-for folder in "$dir"/usr/lib/*-linux-gnu "$dir"/lib/*-linux-gnu; do
+for folder in "$dir"/usr/lib/*-linux-gnu "$dir"/lib/*-linux-gnu "$dir"/usr/lib/*-linux-gnu/blas \
+    "$dir"/usr/lib/*-linux-gnu/lapack "$dir"/usr/lib; do
     libraries=$libraries${libraries:+:}$folder
 done
 for loader in "$dir"/usr/lib64/ld-linux-*.so.* "$dir"/lib64/ld-linux-*.so.* "$dir"/usr/lib/ld-linux-*.so.* \

@@ -54,7 +54,10 @@ step "without AttnLRP" cargo check --locked --no-default-features
 step "cargo test" cargo_test
 step "cargo deny" deny
 step "Neovim" scripts/test-nvim.sh
+step "VS Code" scripts/test-vscode.sh
 step "eglot" scripts/test-eglot.sh
 step "Helix" scripts/test-helix.sh
 step "Spark" scripts/test-spark.sh
+step "export" scripts/test-export.sh
+step "installing" scripts/test-install.sh
 sum_up

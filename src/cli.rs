@@ -41,7 +41,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let mut output = Output::new(arguments.global.color);
-    let result = dispatch(&arguments, &mut output).and_then(|code| output.flush().map(|()| code));
+    let result = dispatch(&arguments, &mut output).and_then(|code| match arguments.command {
+        // The server has written what it could. A client that reads nothing must not keep it from ending.
+        Command::Lsp(_) => Ok(code),
+        _ => output.flush().map(|()| code),
+    });
     match result {
         Ok(code) => ExitCode::from(code),
         // The reader has seen enough, as in `linelens explain … | head`.

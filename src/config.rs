@@ -5,6 +5,10 @@
 //! A workspace is untrusted: the keys of [`Machine`] count only from the user file, the environment and flags; from
 //! anywhere else they are reported and left out.
 
+mod files;
+
+pub use files::{WORKSPACE_FILE, read_settings_file, read_workspace_file, user_file};
+
 use crate::analysis::{Granularity, Options, Profile};
 use crate::annotations::policy::Policy;
 use crate::annotations::store::NATIVE_FILE;
@@ -274,8 +278,8 @@ type Accepted = Map<String, Value>;
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     accepted: BTreeMap<Source, Accepted>,
-    /// The user file's folder; relative paths in it are relative to this.
-    user_folder: Option<PathBuf>,
+    /// The user file, which need not be there. Relative paths in it start at its folder.
+    user_file: Option<PathBuf>,
 }
 
 impl Config {
@@ -292,16 +296,9 @@ impl Config {
         let mut config = Config::default();
         let mut problems = Vec::new();
         if let Some(path) = user_file(&environment) {
-            match read_settings_file(&path) {
-                Ok(Some(text)) => {
-                    config.user_folder = path.parent().map(Path::to_path_buf);
-                    problems.extend(config.set_toml(Source::UserFile, &path, &text));
-                }
-                Ok(None) => {}
-                Err(message) => {
-                    problems.push(Problem { source: Source::UserFile, key: String::new(), message })
-                }
-            }
+            let text = read_settings_file(&path);
+            config.user_file = Some(path);
+            problems.extend(config.set_user_file(&text));
         }
         let mut variables = Map::new();
         for key in KEYS {
@@ -391,6 +388,24 @@ impl Config {
         }
     }
 
+    /// The user file, where the environment says of one.
+    pub fn user_file(&self) -> Option<&Path> {
+        self.user_file.as_deref()
+    }
+
+    /// Takes over the user file as [`read_settings_file`] found it.
+    pub fn set_user_file(&mut self, text: &Result<Option<String>, String>) -> Vec<Problem> {
+        match text {
+            Ok(text) => {
+                let path = self.user_file.clone().unwrap_or_default();
+                self.set_toml(Source::UserFile, &path, text.as_deref().unwrap_or_default())
+            }
+            Err(message) => {
+                vec![Problem { source: Source::UserFile, key: String::new(), message: message.clone() }]
+            }
+        }
+    }
+
     pub fn machine(&self) -> Machine {
         let layer = self.resolve();
         Machine {
@@ -451,7 +466,7 @@ impl Config {
 
     /// Relative paths of the user file start at its folder.
     fn anchor(&self, layer: &mut Layer) {
-        let Some(folder) = &self.user_folder else { return };
+        let Some(folder) = self.user_file.as_deref().and_then(Path::parent) else { return };
         let single = [&mut layer.library, &mut layer.model].into_iter().flatten();
         for path in single.chain(layer.models.iter_mut().flatten()) {
             *path = folder.join(&*path);
@@ -465,49 +480,6 @@ fn with_written(mut annotations: Vec<String>) -> Vec<String> {
         annotations.insert(0, NATIVE_FILE.to_string());
     }
     annotations
-}
-
-/// `$XDG_CONFIG_HOME/linelens/config.toml`, else under `~/.config`; on Windows under `%APPDATA%`.
-pub fn user_file(environment: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name| environment(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let folder = set("XDG_CONFIG_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| set("HOME").map(|home| home.join(".config")))
-        .or_else(|| set("APPDATA"))?;
-    Some(folder.join("linelens").join("config.toml"))
-}
-
-/// The name of a workspace's settings file.
-pub const WORKSPACE_FILE: &str = "linelens.toml";
-
-/// Settings are a page of text; what is bigger is something else.
-const MOST_BYTES: u64 = 1 << 20;
-
-/// The text of a settings file; `None` where there is none. The file may be untrusted: nothing but a regular file of a
-/// sane size is opened, so that a named pipe or a device in its place does no harm.
-pub fn read_settings_file(path: &Path) -> Result<Option<String>, String> {
-    let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
-    match std::fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unreadable(error)),
-        Ok(metadata) if !metadata.is_file() => Err(format!("{} is not a regular file", path.display())),
-        Ok(metadata) if metadata.len() > MOST_BYTES => {
-            Err(format!("{} has {} bytes, expected at most {MOST_BYTES}", path.display(), metadata.len()))
-        }
-        Ok(_) => std::fs::read_to_string(path).map(Some).map_err(unreadable),
-    }
-}
-
-/// [`read_settings_file`] of a file in an untrusted folder: a link that leads out of the folder is refused, since messages
-/// would tell of a file that the folder has no business with.
-pub fn read_workspace_file(folder: &Path) -> Result<Option<String>, String> {
-    let path = folder.join(WORKSPACE_FILE);
-    if let (Ok(real), Ok(folder)) = (path.canonicalize(), folder.canonicalize())
-        && !real.starts_with(&folder)
-    {
-        return Err(format!("{} leads out of its folder and is not read", path.display()));
-    }
-    read_settings_file(&path)
 }
 
 /// An environment variable has no types: what reads as a number or a truth value is one.

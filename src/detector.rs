@@ -28,7 +28,7 @@ use attribution::{Recipe, Source};
 use bytes::Bytes;
 use directory::{Config, Declaration, ModelFiles, OutputKind};
 use folder::Folder;
-use inputs::{Input, choose_output, feeds_of, ids_input, inputs, relevance_output};
+use inputs::{Input, check_token_types, choose_output, feeds_of, ids_input, inputs, relevance_output};
 use positions::Positions;
 use session::{Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
 use sha2::{Digest, Sha256};
@@ -194,13 +194,13 @@ impl Detector {
         let ids = ids_input(&graph).map_err(in_model)?;
         let words = attention::word_embedding(&graph, &ids).ok();
         if let Some(words) = &words
-            && tokenizer.vocabulary_size() as i64 > words.rows
+            && i64::from(tokenizer.ids_end()) > words.rows
         {
             return Err(in_model(format!(
                 "tensor \"{}\" has embeddings for {} token ids, expected {} for {}: model and tokenizer do not belong together",
                 words.table,
                 words.rows,
-                tokenizer.vocabulary_size(),
+                tokenizer.ids_end(),
                 files.tokenizer.display()
             )));
         }
@@ -208,6 +208,7 @@ impl Detector {
         let limit = files.tokenizer_config.as_deref().and_then(directory::tokenizer_limit);
         let max_tokens = positions.max_tokens(&files, &declared, &config, limit)?;
         let inputs = inputs(&graph, &ids, &config).map_err(in_model)?;
+        check_token_types(&inputs, &tokenizer).map_err(in_model)?;
         let relevance = declared.relevance.as_deref().map(|name| relevance_output(&graph, name));
         let relevance = relevance.transpose().map_err(in_model)?;
         let output =

@@ -20,8 +20,8 @@ use windows::WindowRelevance;
 
 /// A run holds at most this many tokens, over all rows of its batch: more rows make it no faster, only bigger.
 const TOKENS_PER_RUN: usize = 1024;
-/// The same for a backward pass on the CPU, which keeps all of the forward pass: some 1.2 MB a token of RoBERTa-base.
-const TOKENS_PER_BACKWARD_RUN: usize = 256;
+/// The same for a backward pass on the CPU, which keeps much of the forward pass: some 0.6 MB a token of RoBERTa-base.
+const TOKENS_PER_BACKWARD_RUN: usize = 512;
 
 /// Signed relevance of each code token; `None` for tokens the model did not see.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,6 +13,7 @@ mod build;
 pub mod canonical;
 mod check;
 mod flow;
+pub mod narrow;
 pub mod onnx;
 mod order;
 pub mod rules;

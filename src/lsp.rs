@@ -34,7 +34,7 @@ use crate::config::{Config, Problem};
 use crate::doctor;
 use options::SettingsStore;
 use parent::ParentWatch;
-use proto::ext::EXPLAIN;
+use proto::ext::{EXPLAIN, FUNCTIONS};
 use server::{Server, WorkerSlot};
 use shared::Shared;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower_lsp::LspService;
 
-/// How long the end of the server may wait for the worker and for messages under way.
+/// How long the end of the server may wait for messages under way, and inside another process for the worker.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Requests and notifications handled at once. With tower-lsp's default of 4, requests that wait for the model would
 /// hold back edits and cancellations.
@@ -59,10 +59,22 @@ pub fn run(config: Config, problems: Vec<Problem>) -> u8 {
         }
     };
     let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
-    let clean = runtime.block_on(serve(stdin, stdout, config, problems, start_analyzer()));
-    // A read of stdin may still be under way, and nothing ends it.
-    runtime.shutdown_background();
-    if clean { 0 } else { 1 }
+    let (clean, _) = runtime.block_on(converse(stdin, stdout, config, problems, start_analyzer()));
+    end(if clean { 0 } else { 1 })
+}
+
+/// Ends the process at once. Some clients kill a server that is not gone a tenth of a second after `exit`, and there is
+/// nothing to wait for: not a read of stdin, which nothing ends, nor a run of the model, under which ONNX Runtime must
+/// not be torn down.
+fn end(code: u8) -> ! {
+    #[cfg(unix)]
+    // reason: takes an integer, and nothing of the process is used after it.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::_exit(code.into());
+    }
+    #[cfg(not(unix))]
+    std::process::exit(code.into());
 }
 
 /// Loads library and model as the configuration says.
@@ -73,8 +85,8 @@ pub fn start_analyzer() -> StartEngine {
     })
 }
 
-/// Serves a client on any two streams until it says `exit`, the input or the client's process ends. Returns whether
-/// the client asked for the shutdown first. Must be called inside a tokio runtime.
+/// Serves a client on any two streams until it says `exit`, the input or the client's process ends, and lets the worker
+/// end. Returns whether the client asked for the shutdown first. Must be called inside a tokio runtime.
 pub async fn serve<I, O>(
     input: I,
     output: O,
@@ -82,6 +94,26 @@ pub async fn serve<I, O>(
     problems: Vec<Problem>,
     start: StartEngine,
 ) -> bool
+where
+    I: AsyncRead + Send + Unpin + 'static,
+    O: AsyncWrite + Send + Unpin + 'static,
+{
+    let (clean, worker) = converse(input, output, config, problems, start).await;
+    let deadline = Instant::now() + PATIENCE;
+    while !worker.is_finished() && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    clean
+}
+
+/// [`serve`] until everything is said. The worker may go on for a moment.
+async fn converse<I, O>(
+    input: I,
+    output: O,
+    config: Config,
+    problems: Vec<Problem>,
+    start: StartEngine,
+) -> (bool, Arc<WorkerSlot>)
 where
     I: AsyncRead + Send + Unpin + 'static,
     O: AsyncWrite + Send + Unpin + 'static,
@@ -97,6 +129,7 @@ where
         Server::new(client, shared, worker.clone(), parent.clone(), shutdown.clone(), problems)
     })
     .custom_method(EXPLAIN, Server::explain)
+    .custom_method(FUNCTIONS, Server::functions)
     .custom_method("window/workDoneProgress/cancel", Server::cancel_progress)
     .finish();
     let server = tower_lsp::Server::new(transport.input, transport.output, socket);
@@ -122,9 +155,5 @@ where
         let _ = transport.writer.await;
     })
     .await;
-    let deadline = Instant::now() + PATIENCE;
-    while !worker.is_finished() && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    shutdown.load(Ordering::SeqCst)
+    (shutdown.load(Ordering::SeqCst), worker)
 }

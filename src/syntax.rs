@@ -13,6 +13,7 @@ mod incremental;
 mod lex;
 mod scan;
 mod statements;
+mod stopwatch;
 mod tree;
 
 pub use statements::{Statements, statements};

@@ -98,6 +98,8 @@ pub struct Tokenizer {
     specials: Specials,
     pad_id: Option<u32>,
     mask_id: Option<u32>,
+    vocabulary_size: usize,
+    ids_end: u32,
 }
 
 /// The special tokens that the post-processor puts around one sequence.
@@ -105,6 +107,8 @@ pub struct Tokenizer {
 struct Specials {
     before: Vec<u32>,
     after: Vec<u32>,
+    /// A token type other than 0 that the post-processor gives to the text or to these.
+    other_type: Option<u32>,
 }
 
 impl Tokenizer {
@@ -132,7 +136,11 @@ impl Tokenizer {
         inner.with_padding(None).with_truncation(None).map_err(read_error)?;
         let specials = Specials::probe(&mut inner)?;
         inner.set_encode_special_tokens(true);
-        Ok(Tokenizer { inner, specials, pad_id, mask_id })
+        let vocabulary = inner.get_vocab(true);
+        let specials_of_it = specials.before.iter().chain(&specials.after).copied();
+        let highest = vocabulary.values().copied().chain(specials_of_it).max();
+        let ids_end = highest.map_or(0, |highest| highest.saturating_add(1));
+        Ok(Tokenizer { inner, specials, pad_id, mask_id, vocabulary_size: vocabulary.len(), ids_end })
     }
 
     /// A short description for `doctor`: model type and vocabulary size, e.g. `byte-level BPE, 16384 tokens`.
@@ -148,7 +156,17 @@ impl Tokenizer {
     }
 
     pub fn vocabulary_size(&self) -> usize {
-        self.inner.get_vocab_size(true)
+        self.vocabulary_size
+    }
+
+    /// All ids are below this. It is more than the number of tokens where some ids are not in use.
+    pub fn ids_end(&self) -> u32 {
+        self.ids_end
+    }
+
+    /// A token type other than 0 that the model expects of some tokens of a single text, if there is one.
+    pub fn other_token_type(&self) -> Option<u32> {
+        self.specials.other_type
     }
 
     /// The padding token: the one of the file's padding settings, else `<pad>` or `[PAD]`.
@@ -264,7 +282,8 @@ impl Specials {
             if let (Some(first), Some(after)) = (first, rest)
                 && mask.iter().rev().take(after.len()).all(|special| *special == 1)
             {
-                return Ok(Specials { before: ids[..first].to_vec(), after: after.to_vec() });
+                let other_type = all.get_type_ids().iter().copied().find(|of_token| *of_token != 0);
+                return Ok(Specials { before: ids[..first].to_vec(), after: after.to_vec(), other_type });
             }
             return Err(TokenizerError::Unsupported(
                 "the tokenizer's post-processor does more than add special tokens before and after the text"

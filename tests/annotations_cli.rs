@@ -247,9 +247,9 @@ fn functions_of_sarif_results_are_looked_up_beside_it() {
     );
     assert_eq!(found[1]["body_sha256"].as_str().unwrap().len(), 64);
     assert_eq!((&found[2]["file"], &found[2]["range"]), (&json!("gone.c"), &json!([5, 5])));
-    assert!(messages(&output).contains("the functions of 1 results were not found"), "{}", messages(&output));
+    assert!(messages(&output).contains("1 result's function was not found"), "{}", messages(&output));
     let output = run(folder.path(), &["check", "log.sarif"]);
-    assert!(messages(&output).contains("the functions of 1 results were not found"), "{}", messages(&output));
+    assert!(messages(&output).contains("1 result's function was not found"), "{}", messages(&output));
     // With a folder that was named, what is not there is wrong.
     let output = run(folder.path(), &["import", "log.sarif", "--root", "."]);
     assert_eq!(code(&output), Some(1));

@@ -1,7 +1,8 @@
 //! The fuzz targets on mutated files of `fuzz/corpus`: the same inputs in every run, so a failure can be repeated.
 //!
-//! `LINELENS_FUZZ=1000000 cargo test --release --test fuzz -- --nocapture finder` tries more of one target. An input
-//! that fails is kept in `target/fuzz`, and `LINELENS_FUZZ_INPUT=FILE` runs that one alone.
+//! `LINELENS_FUZZ=1000000 cargo test --release --test fuzz -- --nocapture finder` tries more of one target;
+//! `LINELENS_FUZZ_FROM=200000` goes on from there, and `LINELENS_FUZZ_LARGEST=1024` cuts inputs off. An input that fails
+//! is kept in `target/fuzz`, and `LINELENS_FUZZ_INPUT=FILE` runs that one alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../fuzz/targets.rs"]
@@ -78,7 +79,8 @@ fn every_target_has_a_corpus_a_test_and_a_program() {
 #[test]
 fn mutations_change_inputs_and_are_repeatable() {
     let corpus = corpus("configuration");
-    let inputs = |seed: u64| (0..200).map(|i| Random::new(seed + i).mutated(&corpus)).collect::<Vec<_>>();
+    let inputs =
+        |seed: u64| (0..200).map(|i| Random::new(seed + i).mutated(&corpus, LARGEST)).collect::<Vec<_>>();
     assert_eq!(inputs(7), inputs(7));
     let distinct: std::collections::HashSet<Vec<u8>> = inputs(7).into_iter().collect();
     assert!(distinct.len() > 150, "{} of 200 inputs are distinct", distinct.len());
@@ -96,10 +98,13 @@ fn run(name: &str) {
     if let Some(path) = std::env::var_os("LINELENS_FUZZ_INPUT") {
         return target(&std::fs::read(path).unwrap());
     }
-    let count = std::env::var("LINELENS_FUZZ").ok().and_then(|count| count.parse().ok()).unwrap_or(FEW);
+    let variable = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    let count = variable("LINELENS_FUZZ").unwrap_or(FEW);
+    let from = variable("LINELENS_FUZZ_FROM").unwrap_or(0);
+    let largest = variable("LINELENS_FUZZ_LARGEST").map_or(LARGEST, |bytes| bytes as usize);
     let corpus = corpus(name);
     let (begun, mut slowest) = (Instant::now(), Duration::ZERO);
-    let mutated = (0..count).map(|number| Random::new(number).mutated(&corpus));
+    let mutated = (from..from + count).map(|number| Random::new(number).mutated(&corpus, largest));
     for (number, input) in corpus.iter().cloned().chain(mutated).enumerate() {
         let started = Instant::now();
         if let Some(message) = failure(target, &input) {
@@ -119,7 +124,7 @@ fn run(name: &str) {
             panic!("{name}, input {number}, took {took:?}: {}", keep(name, number, &input).display());
         }
     }
-    println!("{name}: {count} inputs in {:.1?}, the slowest took {slowest:.1?}", begun.elapsed());
+    println!("{name}: {count} inputs from {from} in {:.1?}, the slowest took {slowest:.1?}", begun.elapsed());
 }
 
 thread_local! {
@@ -186,12 +191,12 @@ impl Random {
     }
 
     /// A file of the corpus with one to eight changes.
-    fn mutated(mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
+    fn mutated(mut self, corpus: &[Vec<u8>], largest: usize) -> Vec<u8> {
         let mut data = corpus[self.below(corpus.len())].clone();
         for _ in 0..=self.below(8) {
             self.change(&mut data, corpus);
         }
-        data.truncate(LARGEST);
+        data.truncate(largest);
         data
     }
 

@@ -45,6 +45,15 @@ fn the_library_in_order() {
         assert!(error.contains(part), "{error}");
     }
     // From the last place to the first, each wins over those before.
+    around.home = Some(root.join("home").into());
+    let data = root.join("home/.local/share/linelens");
+    let own = touch(&data.join("lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so.1.32.0"));
+    found(library_in(&around, None, &[]), &own, "Python environment in the user's data folder");
+    let copied = touch(&data.join("lib/libonnxruntime.so.1.24.0"));
+    found(library_in(&around, None, &[]), &copied, "the user's data folder");
+    let debian = touch(&root.join("usr/lib/python3/dist-packages/onnxruntime/capi/libonnxruntime.so.1.24.0"));
+    found(library_in(&around, None, &[]), &debian, "Python environment");
+    std::fs::remove_dir_all(root.join("usr/lib/python3")).unwrap();
     let python =
         touch(&root.join("usr/lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so.1.32.0"));
     found(library_in(&around, None, &[]), &python, "Python environment");
@@ -65,6 +74,23 @@ fn the_library_in_order() {
     // What was named and is missing is an error, not a reason to look elsewhere.
     let error = library_in(&around, Some(&root.join("gone.so")), &[]).unwrap_err().to_string();
     assert!(error.contains("gone.so") && error.contains("setting"), "{error}");
+}
+
+/// `onnxruntime` and `onnxruntime-gpu` unpack into one folder; who installed the latter wants CUDA.
+#[test]
+fn the_library_with_cuda_wins_over_a_newer_one_without() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let around = installed_at(&touch(&root.join("env/bin/linelens")));
+    let packages = root.join("env/lib/python3.11/site-packages");
+    let newer = touch(&packages.join("onnxruntime/capi/libonnxruntime.so.1.32.0"));
+    let with_cuda = touch(&packages.join("onnxruntime/capi/libonnxruntime.so.1.31.1"));
+    folder(&packages.join("onnxruntime-1.32.0.dist-info"));
+    found(library_in(&around, None, &[]), &newer, "Python environment");
+    folder(&packages.join("onnxruntime_gpu-1.31.1.dist-info"));
+    found(library_in(&around, None, &[]), &with_cuda, "Python environment");
+    found(library_in(&around, Some(newer.parent().unwrap()), &[]), &with_cuda, "setting");
+    found(library_in(&around, Some(&newer), &[]), &newer, "setting");
 }
 
 #[cfg(unix)]
@@ -115,6 +141,15 @@ fn nothing_is_discovered_in_an_open_workspace() {
     found(library_in(&around, Some(&trap), std::slice::from_ref(&open)), &trap, "setting");
     around.ort_dylib_path = Some(trap.clone().into());
     found(library_in(&around, None, std::slice::from_ref(&open)), &trap, "ORT_DYLIB_PATH");
+
+    let environment = folder(&open.join("python3.11/site-packages/onnxruntime/capi"));
+    let trap = touch(&environment.join("libonnxruntime.so.1.32.0"));
+    around.ort_dylib_path = None;
+    let error = library_in(&around, None, std::slice::from_ref(&open)).unwrap_err().to_string();
+    assert!(
+        error.contains(&*format!("{} (the executable's Python environment): skipped", trap.display())),
+        "{error}"
+    );
 
     let data = folder(&root.join("work/data"));
     let model = folder(&data.join("linelens/models/default"));

@@ -282,3 +282,46 @@ fn lines_of_an_empty_file_are_none() {
     assert_eq!(hints(&mut client, 0, 5), json!([]));
     client.finish();
 }
+
+// ---------------------------------------------------------------------------------------------------------- verdicts
+
+#[test]
+fn all_known_verdicts_are_told_flagged_or_not() {
+    let setup = Setup {
+        options: json!({"debounceMs": 20, "analyze": "file"}),
+        capabilities: plugin(),
+        ..Setup::default()
+    };
+    let (mut client, knobs) = opened(setup);
+    quiet(&mut client);
+    let functions = |client: &mut Client| {
+        client.call("linelens/functions", json!({"textDocument": {"uri": URI}})).unwrap()
+    };
+    let told = functions(&mut client);
+    assert_eq!(told["textDocument"], json!({"uri": URI, "version": 1}));
+    let brief: Vec<_> = told["functions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|known| (known["function"]["name"].as_str().unwrap(), known["flagged"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(brief, [("copy", true), ("add", false)]);
+    assert_eq!(told["functions"][1]["function"]["startLine"], 7);
+    assert!(
+        told["functions"][1]["probability"].as_f64().unwrap()
+            <= told["functions"][1]["threshold"].as_f64().unwrap()
+    );
+    // Asking computes nothing.
+    let runs = knobs.runs();
+    assert_eq!(functions(&mut client)["functions"].as_array().unwrap().len(), 2);
+    assert_eq!(knobs.runs(), runs);
+    // An edit moves what is known along, and what it changes is not known for a while.
+    client.change(URI, 2, insert(0, 0, "\n"));
+    let told = functions(&mut client);
+    assert_eq!(told["textDocument"]["version"], 2);
+    assert_eq!(told["functions"][0]["function"]["startLine"], 3);
+    let error =
+        client.call("linelens/functions", json!({"textDocument": {"uri": "file:///no.c"}})).unwrap_err();
+    assert_eq!(error["code"], -32602);
+    client.finish();
+}

@@ -340,6 +340,66 @@ fn two_models_are_compared_on_a_function() {
 }
 
 #[test]
+fn a_function_is_explained_by_another_model_than_the_one_in_use() {
+    let (_folder, directories) = models(&["mild", "harsh", "bad"]);
+    let knobs = Knobs::default();
+    knobs.broken.lock().unwrap().push(directories[2].clone());
+    let mut client = Client::start(setup(&directories), &knobs);
+    quiet(&mut client);
+    client.open(URI, UNIT);
+    client.settle();
+    let mut params = at(URI, 8, 4);
+    params["model"] = json!("harsh");
+    for _ in 0..2 {
+        let finding = client.call("linelens/explain", params.clone()).unwrap();
+        assert_eq!((&finding["model"]["name"], &finding["flagged"]), (&json!("harsh"), &json!(true)));
+    }
+    assert_eq!(knobs.starts.load(Ordering::SeqCst), 2, "it stays loaded");
+    // What the editor shows is what the model in use says.
+    let finding = client.call("linelens/explain", at(URI, 8, 4)).unwrap();
+    assert_eq!((&finding["model"]["name"], &finding["flagged"]), (&json!("mild"), &json!(false)));
+    client.settle();
+    assert_eq!(client.statuses.last().unwrap()["model"], "mild");
+    params["model"] = json!("bad");
+    let error = client.call("linelens/explain", params).unwrap_err();
+    assert_eq!(error["code"], -32803, "{error}");
+    assert!(error["message"].as_str().unwrap().contains("\"bad\" cannot be loaded"), "{error}");
+    client.finish();
+}
+
+#[test]
+fn reload_reads_the_users_file_again() {
+    let (_folder, directories) = models(&["mild", "harsh"]);
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("linelens")).unwrap();
+    let file = home.path().join("linelens/config.toml");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    write(&format!("model = {:?}\n", directories[0]));
+    let (config, problems) =
+        Config::load_from(&json!({}), |name| (name == "XDG_CONFIG_HOME").then(|| home.path().into()));
+    assert_eq!(problems, []);
+    let knobs = Knobs::default();
+    let setup = Setup { config, folders: vec!["file:///project".to_string()], ..Setup::default() };
+    let mut client = Client::start(setup, &knobs);
+    quiet(&mut client);
+    client.open(URI, UNIT);
+    client.settle();
+    assert_eq!(client.statuses.last().unwrap()["model"], "mild");
+    write(&format!("model = {:?}\nthreshold = 0.01\n", directories[1]));
+    assert_eq!(client.command("linelens.reload", json!([])).unwrap()["model"], "harsh");
+    assert_eq!(client.call("linelens/explain", at(URI, 3, 4)).unwrap()["threshold"], 0.01);
+    // What is wrong is said, and the last good settings stay.
+    write("model = = 1\n");
+    assert_eq!(client.command("linelens.reload", json!([])).unwrap()["model"], "harsh");
+    let message = client.expect("window/showMessage");
+    assert!(message["message"].as_str().unwrap().contains("config.toml, line 1: not TOML"), "{message}");
+    std::fs::remove_file(&file).unwrap();
+    client.command("linelens.reload", json!([])).unwrap();
+    assert_eq!(client.call("linelens/explain", at(URI, 3, 4)).unwrap()["threshold"], 0.5);
+    client.finish();
+}
+
+#[test]
 fn comparing_models_says_why_it_cannot() {
     let (_folder, directories) = models(&["mild", "harsh", "third"]);
     let knobs = Knobs::default();

@@ -154,6 +154,31 @@ fn an_ignored_function_is_shown_no_more_until_it_is_edited_or_taken_back() {
 }
 
 #[test]
+fn a_finding_says_why_its_function_is_ignored() {
+    let workspace = Workspace::new(&[("unit.c", UNIT)]);
+    let (mut client, _) = workspace.opened(workspace.setup());
+    let uri = workspace.uri("unit.c");
+    until_shown(&mut client, &uri, 1, 1);
+    assert!(client.call("linelens/explain", at(&uri, 3, 4)).unwrap().get("ignored").is_none());
+    // The cursor is in it, so that its relevance is still sent.
+    for (reason, expected) in [("by hand", Some("by hand")), ("", None)] {
+        ignore(&mut client, &uri, 3, json!(reason)).unwrap();
+        let begun = Instant::now();
+        let mut last = json!({});
+        while last["functions"][0]["ignored"].as_str() != expected || last == json!({}) {
+            assert!(begun.elapsed() < PATIENCE, "{last}");
+            client.listen(Duration::from_millis(10));
+            last = client.take("linelens/relevance").pop().unwrap_or(last);
+        }
+        assert_eq!(last["functions"][0]["function"]["name"], "copy");
+        let finding = client.call("linelens/explain", at(&uri, 3, 4)).unwrap();
+        assert_eq!(finding["ignored"].as_str(), expected);
+    }
+    quiet(&mut client);
+    client.finish();
+}
+
+#[test]
 fn a_decision_is_for_a_threshold_and_from_a_file_that_others_write() {
     let workspace = Workspace::new(&[("unit.c", UNIT)]);
     let (mut client, _) = workspace.opened(workspace.setup());

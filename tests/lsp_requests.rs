@@ -55,7 +55,7 @@ fn bad_parameters_are_explained() {
     for (key, value, says) in [
         ("method", json!("telepathy"), "unknown method"),
         ("profile", json!("best"), "unknown profile"),
-        ("model", json!("gpt"), "is not loaded; the one that is loaded is \"fake_[model]\""),
+        ("model", json!("gpt"), "there is no model \"gpt\": there are fake_[model];"),
         ("position", json!("here"), "invalid type"),
         ("textDocument", json!({"uri": "file:///no.c"}), "is not open"),
     ] {

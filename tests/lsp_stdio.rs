@@ -114,6 +114,34 @@ fn the_exit_code_tells_whether_there_was_a_shutdown() {
     client.abandon();
 }
 
+/// eglot kills a server that is not gone after a tenth of a second.
+#[test]
+fn the_server_ends_at_once_whatever_it_is_doing() {
+    let folder = tempfile::tempdir().unwrap();
+    let many: String = (0..300).map(|n| UNIT.replace("copy", &format!("copy{n}"))).collect();
+    // While the model is loaded, in the middle of a run that takes minutes, and idle.
+    for (text, wait) in [(many.as_str(), 0), (many.as_str(), 1500), (UNIT, 1500)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
+        command.args(["lsp"]).env("XDG_CONFIG_HOME", folder.path());
+        let mut client = Client::spawn(command);
+        for method in ["window/logMessage", "linelens/relevance", "textDocument/publishDiagnostics"] {
+            client.ignore(method);
+        }
+        let options = json!({"debounceMs": 0, "threshold": 0, "method": "occlusion", "analyze": "file"});
+        client.handshake(&Setup { options, ..Setup::default() });
+        client.open(URI, text);
+        client.listen(Duration::from_millis(wait));
+        client.call("shutdown", json!({})).unwrap();
+        client.notify("exit", Value::Null);
+        let begun = Instant::now();
+        assert_eq!(client.wait_for_end(), 0);
+        let took = begun.elapsed();
+        // On an idle machine some milliseconds; the rest is room for a busy one.
+        assert!(took < Duration::from_secs(2), "{took:?} after {wait} ms");
+        client.abandon();
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn the_server_ends_with_the_process_of_its_client() {
@@ -197,6 +225,8 @@ fn the_protocol_page_and_the_types_agree() {
     same_shape::<ext::ExplainParams>("### Parameters of `linelens/explain`");
     same_shape::<ext::DocumentFinding>("### The finding");
     same_shape::<ext::RelevanceParams>("## `linelens/relevance`");
+    same_shape::<ext::FunctionsParams>("### Parameters of `linelens/functions`");
+    same_shape::<ext::FunctionsMessage>("### The verdicts");
     same_shape::<ext::StatusParams>("## `linelens/status`");
     same_shape::<ext::ServerExtension>("### What the server answers");
     same_shape::<ext::ComparisonMessage>("### Comparing methods");
@@ -216,7 +246,7 @@ fn the_protocol_page_and_the_types_agree() {
         })
         .collect();
     assert_eq!(mentioned, ext::COMMANDS.into_iter().collect());
-    for name in [ext::EXPLAIN, ext::RELEVANCE, ext::STATUS] {
+    for name in [ext::EXPLAIN, ext::FUNCTIONS, ext::RELEVANCE, ext::STATUS] {
         assert!(PAGE.contains(&format!("`{name}`")), "{name}");
     }
     let example = fields(&block("### Parameters of `linelens/explain`"));

@@ -1,5 +1,6 @@
 //! The backward pass as mathematics: every rule against finite differences, AttnLRP against its conservation law and
-//! against closed forms (`backward/attnlrp.rs`), and the forms that are refused (`backward/refusals.rs`).
+//! against closed forms (`backward/attnlrp.rs`), what computes one position only (`backward/narrow.rs`), and the forms that are
+//! refused (`backward/refusals.rs`).
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support {
@@ -9,6 +10,8 @@ mod support {
 mod attnlrp;
 #[path = "backward/expansion.rs"]
 mod expansion;
+#[path = "backward/narrow.rs"]
+mod narrow;
 #[path = "backward/refusals.rs"]
 mod refusals;
 
@@ -101,6 +104,55 @@ fn function(case: &Case) -> (Function, bool) {
     }
 }
 
+/// x · ½ · (1 + erf(x/√2)) in every order.
+fn gelus_written_out() -> Vec<Case> {
+    let in_float = |g: &mut Builder| gelu_written_out(g, "end", true, false);
+    let mut cases = vec![
+        case("GELU written out, in float", in_float).float(),
+        case("GELU written out, in float, set 22", in_float).opset(22).float(),
+    ];
+    for half_at in ["x", "gate", "end"] {
+        for divided in [true, false] {
+            for turned in [false, true] {
+                let name = format!("GELU written out, {half_at}, divided {divided}, turned {turned}");
+                cases.push(case(name, move |g| gelu_written_out(g, half_at, divided, turned)));
+            }
+        }
+    }
+    cases
+}
+
+fn gelu_written_out(g: &mut Builder, half_at: &str, divided: bool, turned: bool) -> String {
+    let (x, one, half) = (g.input("x", &[B, S, 3]), g.scalar(1.0), g.scalar(0.5));
+    let two = |g: &mut Builder, op: &str, a: &str, b: &str| {
+        let operands = if turned { [b, a] } else { [a, b] };
+        g.op(op, &operands, vec![])
+    };
+    let scaled = if divided {
+        let root = g.scalar(2f64.sqrt());
+        g.op("Div", &[&x, &root], vec![])
+    } else {
+        let root = g.scalar(0.5f64.sqrt());
+        two(g, "Mul", &x, &root)
+    };
+    let erf = g.op("Erf", &[&scaled], vec![]);
+    let gate = two(g, "Add", &erf, &one);
+    match half_at {
+        "x" => {
+            let halved = two(g, "Mul", &x, &half);
+            two(g, "Mul", &halved, &gate)
+        }
+        "gate" => {
+            let halved = two(g, "Mul", &gate, &half);
+            two(g, "Mul", &x, &halved)
+        }
+        _ => {
+            let product = two(g, "Mul", &x, &gate);
+            two(g, "Mul", &product, &half)
+        }
+    }
+}
+
 fn elementwise() -> Vec<Case> {
     let mut cases = Vec::new();
     for shape in [&[B, S, 3][..], &[S], &[B, 2, 3, S], &[]] {
@@ -115,6 +167,7 @@ fn elementwise() -> Vec<Case> {
             cases.push(plain("Gelu", &[shape], vec![text_attribute("approximate", form)]).opset(20));
         }
     }
+    cases.extend(gelus_written_out());
     let pairs: [(&[i64], &[i64]); 9] = [
         (&[B, S, 3], &[B, S, 3]),
         (&[B, S, 3], &[3]),
@@ -568,6 +621,22 @@ fn every_rule_is_the_derivative() {
     println!("in float: {in_float:?}");
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
     assert!(without_kernel.is_empty(), "{without_kernel:#?}");
+}
+
+#[test]
+fn a_gelu_written_out_keeps_nothing_but_its_input() {
+    for case in gelus_written_out() {
+        for rules in [Rules::Gradient, ATTNLRP] {
+            let function = Function::new(DataType::Float, case.opset, false, &case.build).unwrap();
+            let forward: BTreeSet<&String> =
+                function.graph.nodes().iter().flat_map(|node| &node.output).collect();
+            let (graph, _) = function.derive(&["x"], rules).unwrap();
+            let backward = graph.nodes().iter().filter(|node| !forward.contains(&node.output[0]));
+            let kept: Vec<&String> =
+                backward.flat_map(|node| &node.input).filter(|i| forward.contains(i)).collect();
+            assert!(kept.is_empty(), "{} by {rules:?}: {kept:?}", case.name);
+        }
+    }
 }
 
 #[test]

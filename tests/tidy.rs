@@ -58,7 +58,7 @@ const DETECTOR_KNOWS_OF_TOKENS: &[&str] = &["Tokenizer", "TokenizerError", "Norm
 
 /// A crate (or path) and the only places under `src/` where it may appear: a module's name, or one file.
 const ONLY_IN: &[(&str, &[&str])] = &[
-    ("ort", &["detector/session.rs", "detector/session/arena.rs"]),
+    ("ort", &["detector/session.rs", "detector/session/arena.rs", "detector/session/weights.rs"]),
     ("tree_sitter", &["syntax"]),
     ("tree_sitter_c", &["syntax"]),
     ("tree_sitter_cpp", &["syntax"]),

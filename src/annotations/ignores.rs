@@ -8,7 +8,7 @@ use super::editing::EditError;
 use super::editing::file::{self, dead_link};
 use super::matching::Place;
 use super::native::{is_rfc3339, is_sha256, message};
-use super::problem::RowProblem;
+use super::problem::{RowProblem, further};
 use super::store::FileProblem;
 use super::{FunctionLines, uri};
 use serde::{Deserialize, Serialize};
@@ -215,8 +215,8 @@ impl Ignores {
                 }
             }
         }
-        if bad > MOST_PROBLEMS {
-            problem(None, format!("{} further rows are bad", bad - MOST_PROBLEMS));
+        if let Some(more) = further(bad, MOST_PROBLEMS, "is bad", "are bad") {
+            problem(None, more);
         }
         ignores
     }

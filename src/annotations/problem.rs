@@ -78,6 +78,9 @@ pub enum RowProblem {
     NoFinding(String),
     #[error("its function's text was not found: {0}")]
     NoCode(String),
+    /// The record is as good as it was: its function has been changed since, as by its fix.
+    #[error("labels a text that {0} holds no more")]
+    Gone(String),
 }
 
 impl RowProblem {
@@ -111,11 +114,39 @@ impl RowProblem {
             RowProblem::NoLocation(_) => "no location",
             RowProblem::NoFinding(_) => "no finding",
             RowProblem::NoCode(_) => "no text",
+            RowProblem::Gone(_) => "text gone",
         }
     }
 
     /// Whether nothing after the row was read.
     pub fn ends_the_file(&self) -> bool {
         matches!(self, RowProblem::Unreadable(_) | RowProblem::Unclosed(_))
+    }
+}
+
+/// `1 row is` or `3 rows are`.
+pub fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// What is said of the problems beyond the first `listed`.
+pub(super) fn further(count: usize, listed: usize, one: &str, many: &str) -> Option<String> {
+    let more = count.checked_sub(listed).filter(|more| *more > 0)?;
+    Some(counted(more, &format!("further row {one}"), &format!("further rows {many}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        assert_eq!(counted(0, "row is", "rows are"), "0 rows are");
+        assert_eq!(counted(1, "row is", "rows are"), "1 row is");
+        assert_eq!(counted(2, "row is", "rows are"), "2 rows are");
+        let more = |count| further(count, 200, "is bad", "are bad");
+        assert_eq!((more(0), more(200)), (None, None));
+        assert_eq!(more(201).as_deref(), Some("1 further row is bad"));
+        assert_eq!(more(202).as_deref(), Some("2 further rows are bad"));
     }
 }

@@ -5,6 +5,7 @@
 use super::dataset::{self, Format};
 use super::editing::file::dead_link;
 use super::matching::{self, Found, Place};
+use super::problem::further;
 use super::repeats::{self, Said};
 use super::{Record, RowError, lost};
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -198,13 +199,11 @@ impl Store {
                 }
             }
         }
-        if bad > MOST_PROBLEMS {
-            self.problems.push(problem(None, format!("{} further rows are bad", bad - MOST_PROBLEMS)));
-        }
-        if repeated > MOST_PROBLEMS {
-            let reason = format!("{} further rows repeat one of their annotator", repeated - MOST_PROBLEMS);
-            self.problems.push(problem(None, reason));
-        }
+        let more_bad = further(bad, MOST_PROBLEMS, "is bad", "are bad");
+        let more_repeated =
+            further(repeated, MOST_PROBLEMS, "repeats one of its annotator", "repeat one of their annotator");
+        let more = more_bad.into_iter().chain(more_repeated);
+        self.problems.extend(more.map(|reason| problem(None, reason)));
     }
 }
 

@@ -1,11 +1,12 @@
 //! `linelens annotations`: ground-truth files read, converted, compared and checked.
 
-use super::output::{Failure, Output, counted};
+use super::output::{Failure, Output};
 use crate::annotations::agreement::{self, Agreement};
 use crate::annotations::atomic::AtomicFile;
 use crate::annotations::dataset::{self, Format, Samples};
 use crate::annotations::export::{NotExported, SarifWriter};
 use crate::annotations::lost::{self, LostRecords};
+use crate::annotations::problem::counted;
 use crate::annotations::repeats::{self, Said};
 use crate::annotations::{Record, RowError, native};
 use crate::escape;
@@ -169,7 +170,11 @@ fn export(command: &Export, output: &mut Output) -> Result<usize, Failure> {
     sink.finish(output)?;
     for (reason, count) in left_out {
         let are = if count == 1 { "is" } else { "are" };
-        output.warn(&format!("{} {} {are} not in the log", counted(count, "record"), reason.as_str()));
+        output.warn(&format!(
+            "{} {} {are} not in the log",
+            counted(count, "record", "records"),
+            reason.as_str()
+        ));
     }
     Ok(bad)
 }
@@ -208,8 +213,8 @@ fn print(agreement: &Agreement, output: &mut Output) -> Result<(), Failure> {
             "{} and {}: kappa {kappa}; {}, {}: {} marked by both, {} and {} by one of them",
             escape::terminal(&pair.first),
             escape::terminal(&pair.second),
-            counted(pair.functions, "function"),
-            counted(pair.lines, "line"),
+            counted(pair.functions, "function", "functions"),
+            counted(pair.lines, "line", "lines"),
             pair.both,
             pair.only_first,
             pair.only_second
@@ -235,13 +240,13 @@ fn print(agreement: &Agreement, output: &mut Output) -> Result<(), Failure> {
         let do_not = if count == 1 { "does not" } else { "do not" };
         output.warn(&format!(
             "{} {do_not} count: no record says how many lines there are (`range`)",
-            counted(count, "function")
+            counted(count, "function", "functions")
         ));
     }
     if agreement.without_hash > 0 {
         let count = agreement.without_hash;
         let do_not = if count == 1 { "does not" } else { "do not" };
-        output.warn(&format!("{} without `body_sha256` {do_not} count", counted(count, "record")));
+        output.warn(&format!("{} without `body_sha256` {do_not} count", counted(count, "record", "records")));
     }
     Ok(())
 }
@@ -265,8 +270,8 @@ fn check(command: &Check, output: &mut Output) -> Result<usize, Failure> {
             "{}: {format}, {}: {vulnerable} vulnerable, {benign} benign, {unsure} unsure; {with_lines} with \
              {}; {}",
             escape::terminal(&file.to_string_lossy()),
-            counted(count.good, "function"),
-            counted(lines, "labelled line"),
+            counted(count.good, "function", "functions"),
+            counted(lines, "labelled line", "labelled lines"),
             bad_rows(count.bad)
         ))?;
         bad += count.bad;
@@ -285,10 +290,11 @@ fn warn_of_lost(file: &Path, shown: usize, output: &mut Output) {
         output.warn(&problem.to_string());
     }
     if records.len() > shown {
-        output.warn(&format!("{name}: {} belong to no function", counted(records.len(), "record")));
+        output
+            .warn(&format!("{name}: {} belong to no function", counted(records.len(), "record", "records")));
     }
     if let Some(first) = missing.first() {
-        let files = counted(missing.len(), "file");
+        let files = counted(missing.len(), "file", "files");
         output.warn(&format!("{name}: {files} that it names cannot be read, the first is {first}"));
     }
 }
@@ -354,13 +360,18 @@ fn each(
         output.warn(&format!("{name}: {}: {}", bad_rows(count.bad), kinds.join(", ")));
     }
     if repeated > shown {
-        output.warn(&format!("{name}: {} repeat one of their annotator", counted(repeated, "row")));
+        let said =
+            counted(repeated, "row repeats one of its annotator", "rows repeat one of their annotator");
+        output.warn(&format!("{name}: {said}"));
     }
     if not_found > 0 {
         output.warn(&format!(
-            "{name}: the functions of {} were not found beside it, so their records name lines of files; \
-             `import --root DIR` says where the files are",
-            counted(not_found, "result")
+            "{name}: {}; `import --root DIR` says where the files are",
+            counted(
+                not_found,
+                "result's function was not found beside it, so its record names lines of a file",
+                "results' functions were not found beside it, so their records name lines of files"
+            )
         ));
     }
     Ok(count)
@@ -511,5 +522,5 @@ impl<'a> AgreementJson<'a> {
 }
 
 fn bad_rows(count: usize) -> String {
-    counted(count, "bad row")
+    counted(count, "bad row", "bad rows")
 }

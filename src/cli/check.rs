@@ -4,12 +4,13 @@ use super::arguments::{Check, CheckFormat, FailOn, Global};
 use super::checked::{self, Checked, Question};
 use super::ignored::{self, IgnoredFunctions};
 use super::json::FindingJson;
-use super::output::{Failure, Output, counted};
+use super::output::{Failure, Output};
 use super::source::{self, Document};
 use super::{render, set_up};
 use crate::analysis::Finding;
 use crate::analysis::pair::Version;
 use crate::annotations::ignores::Ignore;
+use crate::annotations::problem::counted;
 use crate::annotations::uri;
 use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
@@ -191,6 +192,7 @@ impl Reporter<'_> {
                 let version = Version { text: &document.text, lines: &document.lines };
                 if let Some(log) = &mut self.log {
                     log.add(&FileReport { uri: &uri, version, findings: &shown })?;
+                    output.text(&String::from_utf8_lossy(&log.take()))?;
                 }
             }
         }
@@ -213,14 +215,13 @@ impl Reporter<'_> {
         }
         if self.command.format == CheckFormat::Text {
             let ignored = if ignored > 0 { format!(", {ignored} ignored") } else { String::new() };
-            let (functions, files) = (counted(functions, "function"), counted(files, "file"));
+            let (functions, files) =
+                (counted(functions, "function", "functions"), counted(files, "file", "files"));
             output.line(&format!("{flagged} of {functions} flagged in {files}{ignored}"))?;
         }
         if failed > 0 {
-            return Err(Failure::new(format!(
-                "{failed} {} could not be analysed; see the warnings above",
-                if failed == 1 { "file or function" } else { "files or functions" }
-            )));
+            let failed = counted(failed, "file or function", "files or functions");
+            return Err(Failure::new(format!("{failed} could not be analysed; see the warnings above")));
         }
         let fail = self.command.fail_on == Some(FailOn::Flagged) && flagged > 0;
         Ok(u8::from(fail))

@@ -1,8 +1,9 @@
 //! `linelens functions`: what the finder sees.
 
 use super::arguments::Functions;
-use super::output::{Failure, Output, counted};
+use super::output::{Failure, Output};
 use super::source::{self, Document};
+use crate::annotations::problem::counted;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -42,7 +43,7 @@ pub(super) fn run(command: &Functions, output: &mut Output) -> Result<u8, Failur
     if failed > 0 {
         return Err(Failure::new(format!(
             "{} could not be read; see the warnings above",
-            counted(failed, "file")
+            counted(failed, "file", "files")
         )));
     }
     Ok(0)

@@ -5,6 +5,7 @@ use super::source::Document;
 use super::truth::workspace_of;
 use crate::analysis::Finding;
 use crate::annotations::ignores::{Ignore, Ignores, Scope};
+use crate::annotations::problem::counted;
 use crate::detector::DetectorInfo;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,7 +28,9 @@ impl IgnoredFunctions {
             }
             let more = ignores.problems().len().saturating_sub(MOST_WARNINGS);
             if more > 0 {
-                output.warn(&format!("{more} more rows of ignored functions are bad"));
+                let (one, many) =
+                    ("more row of ignored functions is bad", "more rows of ignored functions are bad");
+                output.warn(&counted(more, one, many));
             }
             ignores
         })

@@ -98,13 +98,3 @@ impl Output {
         }
     }
 }
-
-/// `1 row`, `2 rows`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// `1 row is`, `2 rows are`.
-pub(super) fn are(count: usize, noun: &str) -> String {
-    format!("{} {}", counted(count, noun), if count == 1 { "is" } else { "are" })
-}

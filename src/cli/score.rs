@@ -2,10 +2,11 @@
 
 use super::arguments::{Global, Score};
 use super::json::{self, LineJson};
-use super::output::{Failure, Output, counted};
+use super::output::{Failure, Output};
 use super::set_up;
 use crate::analysis::{AnalysisError, Analyzer, Options};
 use crate::annotations::dataset::MOST_ROW_BYTES;
+use crate::annotations::problem::counted;
 use crate::detector::Cancellation;
 use crate::evaluation;
 use crate::text::LineIndex;
@@ -98,7 +99,7 @@ pub(super) fn run(global: &Global, command: &Score, output: &mut Output) -> Resu
         let kinds: Vec<String> = failed.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         let total: usize = failed.values().sum();
         let have = if total == 1 { "has" } else { "have" };
-        output.warn(&format!("{} {have} no score: {}", counted(total, "row"), kinds.join(", ")));
+        output.warn(&format!("{} {have} no score: {}", counted(total, "row", "rows"), kinds.join(", ")));
     }
     Ok(u8::from(!failed.is_empty()))
 }

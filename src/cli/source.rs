@@ -1,6 +1,7 @@
 //! Files as documents, and positions as people write them.
 
-use super::output::{Failure, Output, counted};
+use super::output::{Failure, Output};
+use crate::annotations::problem::counted;
 use crate::escape;
 use crate::sources::{self, Decoded};
 use crate::syntax::{Function, Language, SyntaxTree};
@@ -117,7 +118,7 @@ impl Document {
             return Err(Failure::new(format!(
                 "{} has {}, so there is no line {line}",
                 self.shown(),
-                counted(count, "line")
+                counted(count, "line", "lines")
             )));
         }
         if let Some(column) = column {

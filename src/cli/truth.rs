@@ -7,6 +7,7 @@ use crate::analysis::pair;
 use crate::annotations::Record;
 use crate::annotations::matching::{Match, Matched, Place};
 use crate::annotations::policy::Policy;
+use crate::annotations::problem::counted;
 use crate::annotations::store::{FileProblem, Store};
 use crate::config::{Settings, WORKSPACE_FILE};
 use crate::escape;
@@ -70,8 +71,11 @@ impl Truth {
         for problem in problems.iter().take(MOST_WARNINGS) {
             output.warn(&problem.to_string());
         }
-        if problems.len() > MOST_WARNINGS {
-            output.warn(&format!("{} more rows of annotation files are bad", problems.len() - MOST_WARNINGS));
+        let more = problems.len().saturating_sub(MOST_WARNINGS);
+        if more > 0 {
+            let (one, many) =
+                ("more row of annotation files is bad", "more rows of annotation files are bad");
+            output.warn(&counted(more, one, many));
         }
         Ok(Truth { policy: settings.annotation_policy.clone(), sources })
     }

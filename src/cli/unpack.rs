@@ -5,7 +5,8 @@
 
 use super::arguments::Unpack;
 use super::eval::{Malformed, format_named, open, shown};
-use super::output::{Failure, Output, counted};
+use super::output::{Failure, Output};
+use crate::annotations::problem::counted;
 use crate::annotations::{FunctionLines, Label, Record, Sample, atomic, native};
 use crate::syntax::{Function, Language, SyntaxTree};
 use crate::text::LineIndex;
@@ -29,7 +30,7 @@ pub(super) fn run(command: &Unpack, output: &mut Output) -> Result<u8, Failure> 
     let written = write(samples, command.limit, root, annotations, output);
     let (functions, malformed) = written?;
     malformed.warn(&shown(&command.dataset), output);
-    output.line(&format!("{} in {}", counted(functions, "function"), shown(root)))?;
+    output.line(&format!("{} in {}", counted(functions, "function", "functions"), shown(root)))?;
     Ok(u8::from(malformed.total() > 0))
 }
 
@@ -65,7 +66,7 @@ fn write(
         }
         number += 1;
         if number % 500 == 0 {
-            output.progress(&counted(number, "function"));
+            output.progress(&counted(number, "function", "functions"));
         }
     }
     output.progress("");

@@ -10,6 +10,7 @@ use super::session::{
 use crate::graph::attribution::{self, Target, port};
 use crate::graph::backward::Rules;
 use crate::graph::canonical::canonicalize;
+use crate::graph::narrow::narrow;
 use crate::graph::shapes::Shapes;
 use crate::graph::structure::Structure;
 use crate::graph::{ExternalData, Graph, Weights};
@@ -129,8 +130,16 @@ impl Source {
         let mut names = Vec::new();
         for tensor in graph.product_weights() {
             if !shared.contains(tensor.name()) {
-                let values = self.folder.floats(&mut files, tensor, external.get(tensor.name()))?;
-                shared.insert(tensor.name(), &tensor.dims, values)?;
+                match external.get(tensor.name()) {
+                    Some(data) if cfg!(target_endian = "little") => {
+                        let bytes = data.offset..data.offset.saturating_add(data.length);
+                        shared.map(tensor.name(), &tensor.dims, &self.folder.file(data), bytes)?;
+                    }
+                    external => {
+                        let values = self.folder.floats(&mut files, tensor, external)?;
+                        shared.insert(tensor.name(), &tensor.dims, values)?;
+                    }
+                }
             }
             names.push(tensor.name().to_string());
         }
@@ -196,8 +205,12 @@ impl Attribution {
             let shapes = before.as_ref()?;
             shapes.fixed_size(tensor, shapes.rank(tensor)?.checked_sub(1)?)
         };
-        let graph = canonicalize(&recipe.graph, width).map_err(unavailable)?;
-        let shapes = recipe.probe(&graph)?;
+        let mut graph = canonicalize(&recipe.graph, width).map_err(unavailable)?;
+        let verdict =
+            graph.outputs().iter().filter(|output| output.name() == recipe.output).cloned().collect();
+        graph.set_outputs(verdict);
+        let mut shapes = recipe.probe(&graph)?;
+        narrow(&mut graph, &mut shapes);
         let structure = Structure::find(&graph, &shapes, &recipe.ids, &recipe.output).map_err(unavailable)?;
         Ok(Attribution {
             source: recipe.source.clone(),

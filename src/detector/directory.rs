@@ -77,7 +77,7 @@ fn find_onnx(directory: &Path) -> Result<PathBuf, DetectorError> {
             let weights = ["model.safetensors", "pytorch_model.bin"];
             let advice = match weights.iter().find(|name| directory.join(name).is_file()) {
                 Some(weights) => format!(
-                    "found {weights}: export the model to ONNX, for example with `optimum-cli export onnx --task text-classification`"
+                    "found {weights}: export the model to ONNX, with models/export of linelens's source or `optimum-cli export onnx --task text-classification`"
                 ),
                 None => "expected model.onnx, onnx/model.onnx or exactly one other *.onnx file".to_string(),
             };

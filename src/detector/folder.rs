@@ -89,6 +89,10 @@ impl Folder {
         Ok(())
     }
 
+    pub(super) fn file(&self, data: &ExternalData) -> PathBuf {
+        self.path.join(&data.location)
+    }
+
     /// The values of a float initializer, wherever they are.
     pub(super) fn floats(
         &self,
@@ -110,7 +114,7 @@ impl Folder {
     fn read(&self, files: &mut HashMap<String, File>, data: &ExternalData) -> std::io::Result<Vec<u8>> {
         let file = match files.entry(data.location.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(File::open(self.path.join(&data.location))?),
+            Entry::Vacant(entry) => entry.insert(File::open(self.file(data))?),
         };
         file.seek(SeekFrom::Start(data.offset))?;
         let mut raw = vec![0; usize::try_from(data.length).map_err(std::io::Error::other)?];

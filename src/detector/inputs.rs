@@ -4,6 +4,7 @@ use super::directory::Config;
 use super::session::{Element, Feed};
 use crate::graph::Graph;
 use crate::graph::onnx::tensor_proto::DataType;
+use crate::tokens::Tokenizer;
 
 /// What an input of the graph is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +164,18 @@ pub(super) fn inputs(graph: &Graph, ids: &str, config: &Config) -> Result<Vec<In
         inputs.push(Input { name: name.to_string(), element, filling, single });
     }
     Ok(inputs)
+}
+
+/// Token types are filled with zeros, so a tokenizer that gives others would not be followed.
+pub(super) fn check_token_types(inputs: &[Input], tokenizer: &Tokenizer) -> Result<(), String> {
+    let types = inputs.iter().find(|input| input.filling == Filling::Zeros);
+    match (types, tokenizer.other_token_type()) {
+        (Some(input), Some(found)) => Err(format!(
+            "input \"{}\": the tokenizer gives some tokens of a single text the type {found}, expected 0 for all: export the model without this input, the types computed inside the graph",
+            input.name
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The output that `detector.toml` names as the model's own relevance: floats `[batch, tokens]`, as far as the file says

@@ -108,6 +108,11 @@ pub fn library_in(
         folders
             .extend(python_folders(&environment).into_iter().map(|f| (f, "the source tree's environment")));
     }
+    if let Some(data) = user_data(surroundings) {
+        folders.push((data.join("lib"), "the user's data folder"));
+        let python = python_folders(&data);
+        folders.extend(python.into_iter().map(|f| (f, "the Python environment in the user's data folder")));
+    }
     for (folder, how) in folders {
         let found = newest_library(&folder);
         if let Some(located) = search.consider(&folder, found, how) {
@@ -152,15 +157,8 @@ pub fn model_in(
     if let Some(root) = &search.source_tree {
         folders.push((root.join("models/default"), "the source tree"));
     }
-    // The specification says to ignore a relative path: it would depend on the folder linelens is started in.
-    let data = surroundings
-        .data_home
-        .clone()
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| surroundings.home.clone().map(|home| PathBuf::from(home).join(".local/share")));
-    if let Some(data) = data {
-        folders.push((data.join("linelens/models/default"), "the user's data folder"));
+    if let Some(data) = user_data(surroundings) {
+        folders.push((data.join("models/default"), "the user's data folder"));
     }
     for (folder, how) in folders {
         let found = Some(folder.clone()).filter(|f| f.is_dir());
@@ -228,6 +226,15 @@ impl Search {
     }
 }
 
+/// linelens's folder among the user's data.
+fn user_data(surroundings: &Surroundings) -> Option<PathBuf> {
+    // The specification says to ignore a relative path: it would depend on the folder linelens is started in.
+    let named = surroundings.data_home.clone().map(PathBuf::from).filter(|path| path.is_absolute());
+    let data =
+        named.or_else(|| surroundings.home.clone().map(|home| PathBuf::from(home).join(".local/share")))?;
+    Some(data.join("linelens"))
+}
+
 /// ROOT of an executable ROOT/target/…, where ROOT holds a Cargo.toml.
 fn source_tree(executable: &Path) -> Option<PathBuf> {
     executable
@@ -240,24 +247,28 @@ fn source_tree(executable: &Path) -> Option<PathBuf> {
 
 /// Where a Python environment with this prefix keeps ONNX Runtime.
 fn python_folders(prefix: &Path) -> Vec<PathBuf> {
-    const INSIDE: &str = "site-packages/onnxruntime/capi";
-    let mut folders = vec![prefix.join("Lib").join(INSIDE)];
+    const INSIDE: &str = "onnxruntime/capi";
+    let mut folders = vec![prefix.join("Lib/site-packages").join(INSIDE)];
     for lib in ["lib", "lib64"] {
         let entries = std::fs::read_dir(prefix.join(lib)).into_iter().flatten().flatten();
         let mut pythons: Vec<PathBuf> = entries
             .filter(|entry| entry.file_name().to_string_lossy().starts_with("python"))
-            .map(|entry| entry.path().join(INSIDE))
+            // Debian's own Python has the latter.
+            .flat_map(|entry| ["site-packages", "dist-packages"].map(|packages| entry.path().join(packages)))
+            .map(|packages| packages.join(INSIDE))
             .collect();
         pythons.sort();
         folders.extend(pythons);
     }
     let there: Vec<PathBuf> = folders.iter().filter(|f| f.is_dir()).cloned().collect();
     // So that an error names a place even where there is no Python environment at all.
-    if there.is_empty() { vec![prefix.join("lib/python*").join(INSIDE)] } else { there }
+    if there.is_empty() { vec![prefix.join("lib/python*/site-packages").join(INSIDE)] } else { there }
 }
 
-/// The library in a folder, the newest where there are several versions.
+/// The library in a folder: the one of the package `onnxruntime-gpu`, which shares its folder with `onnxruntime`, else
+/// the newest where there are several versions.
 fn newest_library(folder: &Path) -> Option<PathBuf> {
+    let with_cuda = gpu_version(folder).map(|version| format!("libonnxruntime.so.{version}"));
     let numbers = |path: &PathBuf| -> Vec<u64> {
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         name.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
@@ -273,7 +284,20 @@ fn newest_library(folder: &Path) -> Option<PathBuf> {
                 || name == "onnxruntime.dll"
                 || (name.starts_with("libonnxruntime.") && name.ends_with(".dylib"))
         })
-        .max_by_key(|path| (numbers(path), path.clone()))
+        .max_by_key(|path| {
+            let is_with_cuda = path.file_name().and_then(OsStr::to_str) == with_cuda.as_deref();
+            (is_with_cuda, numbers(path), path.clone())
+        })
+}
+
+/// The version of the package `onnxruntime-gpu` that a folder …/site-packages/onnxruntime/capi is of.
+fn gpu_version(capi: &Path) -> Option<String> {
+    let packages = capi.parent()?.parent()?;
+    let names = std::fs::read_dir(packages).ok()?.flatten().map(|entry| entry.file_name());
+    let versions = names.filter_map(|name| {
+        Some(name.to_str()?.strip_prefix("onnxruntime_gpu-")?.strip_suffix(".dist-info")?.to_string())
+    });
+    versions.max()
 }
 
 fn absolute(path: &Path) -> PathBuf {

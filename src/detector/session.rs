@@ -1,17 +1,20 @@
 //! ONNX Runtime sessions. The only user of `ort`.
 
 mod arena;
+mod weights;
+
+pub use weights::SharedWeights;
 
 use super::cancel::Cancellation;
 use super::locate::Located;
 use crate::graph::onnx::tensor_proto::DataType;
 use crate::graph::shapes::{ProbeRun, ProbedTensor};
+use memmap2::Mmap;
 use ort::ep::{self, ExecutionProvider};
-use ort::session::builder::{GraphOptimizationLevel, PrepackedWeights, SessionBuilder};
+use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{RunOptions, SessionInputValue};
-use ort::value::{DynValue, Tensor, TensorElementType, ValueType};
+use ort::value::{Tensor, TensorElementType, ValueType};
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -236,44 +239,14 @@ pub enum Preparation {
     AsIs,
 }
 
-/// Weights that several sessions of a model use without a copy, and the form that ONNX Runtime laid them out in for this
-/// machine. For the CPU only.
-#[derive(Clone)]
-pub struct SharedWeights {
-    tensors: HashMap<String, Arc<DynValue>>,
-    prepacked: PrepackedWeights,
-}
-
-impl Default for SharedWeights {
-    fn default() -> Self {
-        SharedWeights { tensors: HashMap::new(), prepacked: PrepackedWeights::new() }
-    }
-}
-
-impl std::fmt::Debug for SharedWeights {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedWeights").field("tensors", &self.tensors.len()).finish()
-    }
-}
-
-impl SharedWeights {
-    pub fn contains(&self, name: &str) -> bool {
-        self.tensors.contains_key(name)
-    }
-
-    pub fn insert(&mut self, name: &str, shape: &[i64], values: Vec<f32>) -> Result<(), String> {
-        let tensor = Tensor::from_array((shape.to_vec(), values)).map_err(|error| error.to_string())?;
-        self.tensors.insert(name.to_string(), Arc::new(tensor.into_dyn()));
-        Ok(())
-    }
-}
-
 /// A model ready to run. One thread owns it.
 #[derive(Debug)]
 pub struct Session {
     session: ort::session::Session,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    /// Of the shared weights; dropped after the session.
+    _files: Vec<Arc<Mmap>>,
 }
 
 impl Session {
@@ -324,15 +297,19 @@ impl Session {
         if let Some((weights, names)) = shared {
             builder = builder.with_prepacked_weights(&weights.prepacked).map_err(|e| e.to_string())?;
             for name in names {
-                let tensor = weights.tensors.get(name).ok_or_else(|| format!("no shared weights {name}"))?;
+                let tensor = weights.tensor(name).ok_or_else(|| format!("no shared weights {name}"))?;
                 builder = builder.with_initializer(name, tensor.clone()).map_err(|e| e.to_string())?;
             }
         }
-        let session = builder.commit_from_memory(model).map_err(|error| error.to_string())?;
+        let mut commit = || builder.commit_from_memory(model).map_err(|error| error.to_string());
+        let (session, files) = match shared {
+            Some((weights, _)) => (weights.while_passing(&mut commit)?, weights.files()),
+            None => (commit()?, Vec::new()),
+        };
         let inputs = session.inputs().iter().map(|i| port(i.name(), i.dtype())).collect();
         let outputs = session.outputs().iter().map(|o| port(o.name(), o.dtype())).collect();
         trim();
-        Ok(Session { session, inputs, outputs })
+        Ok(Session { session, inputs, outputs, _files: files })
     }
 
     pub fn inputs(&self) -> &[Port] {

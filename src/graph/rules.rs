@@ -2,6 +2,7 @@
 
 pub(super) mod attnlrp;
 mod elementwise;
+pub(super) mod gelu;
 mod layout;
 mod normalization;
 mod pick;
@@ -29,7 +30,7 @@ const TABLE: &[(&str, Rule)] = &[
     ("Tanh", elementwise::tanh),
     ("Sigmoid", elementwise::sigmoid),
     ("Relu", elementwise::relu),
-    ("Gelu", elementwise::gelu),
+    ("Gelu", gelu::gelu),
     ("Where", elementwise::choose),
     ("Softmax", normalization::softmax),
     ("LayerNormalization", normalization::layer),

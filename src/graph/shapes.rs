@@ -88,6 +88,31 @@ impl Shapes {
         Ok(Shapes { tensors })
     }
 
+    /// Notes a tensor that is like another with a size of 1 along one axis; both may be the same.
+    pub(super) fn add_narrowed(&mut self, tensor: &str, like: &str, axis: usize) {
+        let Some(mut known) = self.tensors.get(like).cloned() else { return };
+        known.shapes.iter_mut().filter_map(|shape| shape.get_mut(axis)).for_each(|size| *size = 1);
+        known.constant = None;
+        self.tensors.insert(tensor.to_string(), known);
+    }
+
+    /// Notes a tensor that is like another without one axis.
+    pub(super) fn add_without_axis(&mut self, tensor: &str, like: &str, axis: usize) {
+        let Some(mut known) = self.tensors.get(like).cloned() else { return };
+        known.shapes.iter_mut().filter(|shape| axis < shape.len()).for_each(|shape| {
+            shape.remove(axis);
+        });
+        known.constant = None;
+        self.tensors.insert(tensor.to_string(), known);
+    }
+
+    /// Notes a constant of whole numbers.
+    pub(super) fn add_constant(&mut self, tensor: &str, shape: &[i64], values: &[i64]) {
+        let shapes = [shape.to_vec(), shape.to_vec()];
+        let constant = Some(values.iter().map(|value| *value as f64).collect());
+        self.tensors.insert(tensor.to_string(), Known { data_type: DataType::Int64, shapes, constant });
+    }
+
     pub fn data_type(&self, tensor: &str) -> Option<DataType> {
         self.tensors.get(tensor).map(|known| known.data_type)
     }

@@ -281,6 +281,7 @@ pub(crate) struct RelevanceMark {
     pub(crate) options: Options,
     pub(crate) start: usize,
     pub(crate) truth: Option<GroundTruth>,
+    pub(crate) ignored: Option<String>,
 }
 
 impl Document {

@@ -78,6 +78,19 @@ impl SettingsStore {
         self.unreported(problems)
     }
 
+    pub(crate) fn user_file(&self) -> Option<PathBuf> {
+        self.base.user_file().map(Path::to_path_buf)
+    }
+
+    /// Takes over the user's file.
+    pub(crate) fn set_user_file(&mut self, text: &Result<Option<String>, String>) -> Vec<Problem> {
+        let problems = self.base.set_user_file(text);
+        for folder in &mut self.folders {
+            folder.config.set_user_file(text);
+        }
+        self.unreported(problems)
+    }
+
     /// Takes over a folder's file.
     pub(crate) fn set_file(&mut self, file: WorkspaceFile) -> Vec<Problem> {
         let path = file.root.join(WORKSPACE_FILE);

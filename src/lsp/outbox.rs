@@ -6,7 +6,7 @@ use crate::lsp::proto::ext::{Relevance, RelevanceParams, Status, StatusParams};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tower_lsp::Client;
@@ -170,9 +170,7 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
-    let refreshing = Arc::new(AtomicBool::new(false));
-    let renewing = Arc::new(AtomicBool::new(false));
-    let hinting = Arc::new(AtomicBool::new(false));
+    let [diagnostics_refresh, lens_refresh, hint_refresh] = [(); 3].map(|()| Arc::<Refresh>::default());
     let mut watched: Option<PathBuf> = None;
     loop {
         let closed = queue.closed.load(Ordering::SeqCst);
@@ -202,18 +200,20 @@ async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
             Message::Show(kind, message) => client.show_message(kind, message).await,
             Message::Log(kind, message) => client.log_message(kind, message).await,
             Message::RefreshDiagnostics => {
-                if !refreshing.swap(true, Ordering::SeqCst) {
+                let client = client.clone();
+                let ask = move || {
                     let client = client.clone();
-                    let ask = async move { client.workspace_diagnostic_refresh().await };
-                    tokio::spawn(refresh("workspace/diagnostic/refresh", ask, Arc::clone(&refreshing)));
-                }
+                    async move { client.workspace_diagnostic_refresh().await }
+                };
+                diagnostics_refresh.want("workspace/diagnostic/refresh", ask);
             }
             Message::RefreshLenses => {
-                if !renewing.swap(true, Ordering::SeqCst) {
+                let client = client.clone();
+                let ask = move || {
                     let client = client.clone();
-                    let ask = async move { client.code_lens_refresh().await };
-                    tokio::spawn(refresh("workspace/codeLens/refresh", ask, Arc::clone(&renewing)));
-                }
+                    async move { client.code_lens_refresh().await }
+                };
+                lens_refresh.want("workspace/codeLens/refresh", ask);
             }
             Message::WatchModel(directory) => {
                 if watched.as_ref() != Some(&directory) {
@@ -222,11 +222,12 @@ async fn deliver(queue: Arc<Queue>, client: Client, documents: Arc<Documents>) {
                 }
             }
             Message::RefreshHints => {
-                if !hinting.swap(true, Ordering::SeqCst) {
+                let client = client.clone();
+                let ask = move || {
                     let client = client.clone();
-                    let ask = async move { client.inlay_hint_refresh().await };
-                    tokio::spawn(refresh("workspace/inlayHint/refresh", ask, Arc::clone(&hinting)));
-                }
+                    async move { client.inlay_hint_refresh().await }
+                };
+                hint_refresh.want("workspace/inlayHint/refresh", ask);
             }
         }
     }
@@ -258,16 +259,55 @@ fn currency(
 
 /// Changes that follow each other closely need one refresh.
 const REFRESH_PAUSE: Duration = Duration::from_millis(30);
+/// How long the answer to a refresh is waited for before the next one is sent.
+const REFRESH_PATIENCE: Duration = Duration::from_secs(10);
 
-async fn refresh(
-    what: &str,
-    ask: impl Future<Output = tower_lsp::jsonrpc::Result<()>>,
-    refreshing: Arc<AtomicBool>,
-) {
-    tokio::time::sleep(REFRESH_PAUSE).await;
-    refreshing.store(false, Ordering::SeqCst);
-    if let Err(error) = ask.await {
-        tracing::warn!("{what}: {error}");
+/// Asks the client to renew something: one request at a time, so that a client that answers none gathers none.
+#[derive(Debug, Default)]
+struct Refresh {
+    state: Mutex<RefreshState>,
+}
+
+#[derive(Debug, Default)]
+struct RefreshState {
+    /// A request is under way or about to be.
+    asks: bool,
+    /// Something has changed since it was sent.
+    is_wanted: bool,
+}
+
+impl Refresh {
+    fn state(&self) -> MutexGuard<'_, RefreshState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn want<F>(self: &Arc<Refresh>, what: &'static str, ask: impl Fn() -> F + Send + 'static)
+    where
+        F: Future<Output = tower_lsp::jsonrpc::Result<()>> + Send,
+    {
+        let mut state = self.state();
+        state.is_wanted = true;
+        if !std::mem::replace(&mut state.asks, true) {
+            drop(state);
+            let refresh = Arc::clone(self);
+            tokio::spawn(async move {
+                while refresh.goes_on() {
+                    tokio::time::sleep(REFRESH_PAUSE).await;
+                    refresh.state().is_wanted = false;
+                    match tokio::time::timeout(REFRESH_PATIENCE, ask()).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => tracing::warn!("{what}: {error}"),
+                        Err(_) => tracing::warn!("{what} was not answered"),
+                    }
+                }
+            });
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        let mut state = self.state();
+        state.asks = state.is_wanted;
+        state.asks
     }
 }
 

@@ -9,7 +9,7 @@ use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, S
 use crate::lsp::hints::{self, Hint};
 use crate::lsp::lens;
 use crate::lsp::proto::capabilities::ClientFacts;
-use crate::lsp::proto::ext::RelevanceParams;
+use crate::lsp::proto::ext::{FunctionsMessage, RelevanceParams};
 use crate::lsp::proto::to_proto;
 use crate::lsp::shared::{EngineState, Model, Shared};
 use std::sync::Arc;
@@ -89,6 +89,15 @@ impl View {
         self.findings.iter().map(|seen| (&seen.finding, seen.ignored.as_ref()))
     }
 
+    /// The verdicts that are known.
+    pub(crate) fn verdicts(&self) -> FunctionsMessage {
+        let verdicts = self.findings().map(|(finding, ignored)| to_proto::verdict_message(finding, ignored));
+        FunctionsMessage {
+            text_document: to_proto::versioned_document(&self.snapshot),
+            functions: verdicts.collect(),
+        }
+    }
+
     /// What the lenses say.
     fn lens_titles(&self) -> Vec<String> {
         self.findings()
@@ -133,11 +142,12 @@ impl View {
 
     fn relevance_marks(&self, options: Options) -> Vec<RelevanceMark> {
         self.relevant()
-            .map(|Seen { key, finding, .. }| RelevanceMark {
+            .map(|Seen { key, finding, ignored, .. }| RelevanceMark {
                 key: *key,
                 options,
                 start: finding.function.span.start,
                 truth: finding.agreement.as_ref().map(|agreement| agreement.truth.clone()),
+                ignored: ignored.as_ref().map(|ignore| ignore.reason.clone()),
             })
             .collect()
     }
@@ -150,7 +160,8 @@ impl View {
                 .into_iter()
                 .flat_map(|model| self.relevant().map(move |finding| (model, finding)))
                 .map(|(model, seen)| {
-                    to_proto::finding_message(&seen.finding, to_proto::version(&self.snapshot), &model.info)
+                    let version = to_proto::version(&self.snapshot);
+                    to_proto::finding_message(&seen.finding, version, &model.info, seen.ignored.as_ref())
                 })
                 .collect(),
         }

@@ -155,6 +155,22 @@ impl Shared {
         self.models.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// One of them by its name; the error says which names there are.
+    pub(crate) fn model_named(&self, name: &str) -> Result<NamedModel, String> {
+        let models = self.models();
+        models.iter().find(|model| model.name == name).cloned().ok_or_else(|| {
+            let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+            let known = match names.as_slice() {
+                [] => "no model is loaded".to_string(),
+                names => format!("there are {}", names.join(", ")),
+            };
+            format!(
+                "there is no model \"{name}\": {known}; further ones are named by `models` in the user configuration, in \
+                 LINELENS_MODELS or by --model"
+            )
+        })
+    }
+
     pub(crate) fn set_models(&self, models: Vec<NamedModel>) {
         *self.models.write().unwrap_or_else(PoisonError::into_inner) = models;
     }

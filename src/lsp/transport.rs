@@ -47,14 +47,14 @@ async fn read_client<I: AsyncRead + Unpin>(
     let mut input = BufReader::new(input);
     while let Ok(Some(frame)) = read_frame(&mut input).await {
         let answer = match frame {
-            Frame::Message(body) => match complaint(&body) {
-                Some(answer) => answer,
-                None => {
+            Frame::Message(body) => match readable(body) {
+                Ok(body) => {
                     if write_frame(&mut to_server, &body).await.is_err() {
                         return;
                     }
                     continue;
                 }
+                Err(answer) => *answer,
             },
             Frame::Malformed(reason) => parse_error(reason),
         };
@@ -140,7 +140,10 @@ pub(super) async fn read_all(bytes: &[u8]) -> Vec<bool> {
     let mut input = BufReader::new(bytes);
     let mut taken = Vec::new();
     while let Ok(Some(frame)) = read_frame(&mut input).await {
-        taken.push(matches!(frame, Frame::Message(body) if complaint(&body).is_none()));
+        taken.push(match frame {
+            Frame::Message(body) => readable(body).is_ok(),
+            Frame::Malformed(_) => false,
+        });
     }
     taken
 }
@@ -150,21 +153,32 @@ pub(super) async fn read_all(bytes: &[u8]) -> Vec<bool> {
 #[serde(untagged)]
 enum Incoming {
     Response(#[allow(dead_code)] Response),
-    Request(#[allow(dead_code)] Request),
+    Request(Request),
 }
 
-/// The answer to a message that cannot be read.
-fn complaint(body: &[u8]) -> Option<Response> {
-    if std::str::from_utf8(body).is_err() {
-        return Some(parse_error("the message is not UTF-8"));
+/// A message as tower-lsp takes it, or the answer to one that cannot be read.
+fn readable(body: Vec<u8>) -> Result<Vec<u8>, Box<Response>> {
+    if std::str::from_utf8(&body).is_err() {
+        return Err(Box::new(parse_error("the message is not UTF-8")));
     }
-    match serde_json::from_slice::<Incoming>(body) {
-        Ok(_) => None,
+    match serde_json::from_slice::<Incoming>(&body) {
+        Ok(Incoming::Request(request)) => Ok(without_needless_params(request).unwrap_or(body)),
+        Ok(Incoming::Response(_)) => Ok(body),
         Err(error) if error.is_data() => {
-            Some(Response::from_error(request_id(body), Error::invalid_request()))
+            Err(Box::new(Response::from_error(request_id(&body), Error::invalid_request())))
         }
-        Err(_) => Some(parse_error("the message is not JSON")),
+        Err(_) => Err(Box::new(parse_error("the message is not JSON"))),
     }
+}
+
+/// `shutdown` has no parameters, but some clients send an empty object, which tower-lsp refuses.
+fn without_needless_params(request: Request) -> Option<Vec<u8>> {
+    if request.method() != "shutdown" || request.params().is_none() {
+        return None;
+    }
+    let (method, id, _) = request.into_parts();
+    let bare = Request::build(method);
+    serde_json::to_vec(&id.into_iter().fold(bare, |bare, id| bare.id(id)).finish()).ok()
 }
 
 fn request_id(body: &[u8]) -> Id {
@@ -216,14 +230,28 @@ mod tests {
 
     #[test]
     fn malformed_messages_are_told_apart() {
-        let code = |body: &[u8]| complaint(body).map(|answer| answer.error().unwrap().code.code());
+        let code =
+            |body: &[u8]| readable(body.to_vec()).err().map(|answer| answer.error().unwrap().code.code());
         assert_eq!(code(br#"{"jsonrpc":"2.0","method":"x","id":1}"#), None);
         assert_eq!(code(br#"{"jsonrpc":"2.0","result":null,"id":1}"#), None);
         assert_eq!(code(br#"{"jsonrpc":"2.0","method":"#), Some(-32700));
         assert_eq!(code(b"\xff"), Some(-32700));
         assert_eq!(code(b"[]"), Some(-32600));
         assert_eq!(code(&b"[".repeat(100_000)), Some(-32700));
-        let answer = complaint(br#"{"jsonrpc":"1.0","method":"x","id":"seven"}"#).unwrap();
+        let answer = readable(br#"{"jsonrpc":"1.0","method":"x","id":"seven"}"#.to_vec()).unwrap_err();
         assert_eq!(answer.id(), &Id::String("seven".into()));
+    }
+
+    #[test]
+    fn parameters_of_a_shutdown_are_left_out() {
+        let taken =
+            |body: &str| -> Value { serde_json::from_slice(&readable(body.into()).unwrap()).unwrap() };
+        for params in ["{}", "[]", r#"{"x": 1}"#] {
+            let shutdown =
+                taken(&format!(r#"{{"jsonrpc":"2.0","id":"a","method":"shutdown","params":{params}}}"#));
+            assert_eq!(shutdown, serde_json::json!({"jsonrpc": "2.0", "id": "a", "method": "shutdown"}));
+        }
+        let other = r#"{"jsonrpc":"2.0","id":1,"method":"hover","params":{}}"#;
+        assert_eq!(taken(other), serde_json::from_str::<Value>(other).unwrap());
     }
 }

@@ -182,6 +182,13 @@ impl<W: Write> Log<W> {
     }
 }
 
+impl Log<Vec<u8>> {
+    /// What was written since the last time, so that a log of any length needs little memory.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+}
+
 fn artifact(uri: &str) -> Value {
     json!({"uri": uri, "uriBaseId": BASE})
 }

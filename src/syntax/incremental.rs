@@ -6,7 +6,7 @@ use crate::text::ByteSpan;
 use std::sync::{Arc, OnceLock};
 
 /// Where the edit lies in one body and leaves all that the scan looks at in a body: its braces and its directives, in
-/// their order, and which braces stand in the first column. Then a scan would find what it found before.
+/// their order, and which braces stand as the body's last one does. Then a scan would find what it found before.
 pub(super) fn within_body(definitions: &[Placed], old: &str, new: &str, edit: Edit) -> Option<Arc<[Placed]>> {
     let index =
         definitions.partition_point(|placed| placed.function.span.start <= edit.start).checked_sub(1)?;
@@ -21,7 +21,8 @@ pub(super) fn within_body(definitions: &[Placed], old: &str, new: &str, edit: Ed
         return None;
     }
     let new_body = ByteSpan::new(old_body.start, edit.moved(old_body.end));
-    if !shape(old, old_body).eq(shape(new, new_body)) {
+    let indentation = scan::indentation(old, span.start);
+    if !shape(old, old_body, indentation).eq(shape(new, new_body, indentation)) {
         return None;
     }
     let moved = definitions.iter().enumerate().map(|(at, placed)| {
@@ -85,14 +86,15 @@ impl Edit {
 enum Mark<'a> {
     Brace {
         opens: bool,
-        is_first_column: bool,
+        /// Whether it stands as far to the right as the definition does.
+        is_at_margin: bool,
         /// Whether the body ends with it.
         is_last: bool,
     },
     Directive(&'a str),
 }
 
-fn shape(text: &str, body: ByteSpan) -> impl Iterator<Item = Mark<'_>> {
+fn shape<'a>(text: &'a str, body: ByteSpan, margin: Option<&'a str>) -> impl Iterator<Item = Mark<'a>> {
     Lexer::within(text, body).filter_map(move |lexeme| match lexeme {
         Lexeme::Token(token) => {
             let opens = match token.kind {
@@ -100,8 +102,8 @@ fn shape(text: &str, body: ByteSpan) -> impl Iterator<Item = Mark<'_>> {
                 TokenKind::Punctuation(b'}') => false,
                 _ => return None,
             };
-            let is_first_column = scan::is_first_column(text, token.start);
-            Some(Mark::Brace { opens, is_first_column, is_last: token.end == body.end })
+            let is_at_margin = margin.is_some() && margin == scan::indentation(text, token.start);
+            Some(Mark::Brace { opens, is_at_margin, is_last: token.end == body.end })
         }
         Lexeme::Directive { start, end } => text.get(start..end).map(Mark::Directive),
     })

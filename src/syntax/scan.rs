@@ -118,16 +118,20 @@ struct Scanner<'a> {
     found: Vec<Definition>,
     /// All scopes with declarations met so far; 0 is the file.
     scopes: Vec<Scope>,
-    state: State,
+    state: State<'a>,
     /// The tokens since the last declaration ended.
     header: Vec<Token>,
     conditionals: Vec<Conditional>,
     /// How many conditionals are open beyond the deepest of those.
     too_deep: usize,
     assumptions: HashMap<String, bool>,
-    /// Whether `}` in the first column ends a body whatever is open: set once a body was found to have no end.
-    trust_first_column: bool,
+    /// Whether `}` that stands as its body's last one does ends it whatever is open: set once a brace was found to be
+    /// missing.
+    trust_indentation: bool,
+    /// From before the open body.
     checkpoint: Option<Checkpoint<'a>>,
+    /// From before the first body with a `}` that stands as its last one does, but is not.
+    suspect: Option<Checkpoint<'a>>,
     /// A function-try-block whose body just ended, waiting for its handlers.
     handlers_of: Option<usize>,
     last_token_end: usize,
@@ -142,19 +146,19 @@ struct Scope {
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct State<'a> {
     scope: usize,
     /// Open parentheses of the header.
     parentheses: usize,
     /// Old-style parameter declarations so far.
     old_style: usize,
-    block: Option<Block>,
+    block: Option<Block<'a>>,
 }
 
 /// A braced block without declarations of interest.
 #[derive(Clone)]
-struct Block {
-    kind: BlockKind,
+struct Block<'a> {
+    kind: BlockKind<'a>,
     /// Open braces, the block's own included.
     depth: usize,
     /// How many conditionals were open at its brace.
@@ -162,9 +166,17 @@ struct Block {
 }
 
 #[derive(Clone)]
-enum BlockKind {
-    /// With where its brace stands.
-    Body(Signature, usize),
+struct Body<'a> {
+    signature: Signature,
+    /// Where its brace stands.
+    start: usize,
+    /// The blanks before the signature.
+    indentation: Option<&'a str>,
+}
+
+#[derive(Clone)]
+enum BlockKind<'a> {
+    Body(Box<Body<'a>>),
     Handler,
     Initialiser,
     Other,
@@ -193,9 +205,10 @@ struct Conditional {
     unread_end: usize,
 }
 
+#[derive(Clone)]
 struct Checkpoint<'a> {
     lexer: Lexer<'a>,
-    state: State,
+    state: State<'a>,
     conditionals: Vec<Conditional>,
     found: usize,
 }
@@ -220,8 +233,9 @@ impl<'a> Scanner<'a> {
             conditionals: Vec::new(),
             too_deep: 0,
             assumptions: HashMap::from([plus_plus]),
-            trust_first_column: false,
+            trust_indentation: false,
             checkpoint: None,
+            suspect: None,
             handlers_of: None,
             last_token_end: 0,
             looks_ahead_left: source.len().max(1 << 16),
@@ -236,16 +250,19 @@ impl<'a> Scanner<'a> {
                     Lexeme::Directive { start, end } => self.directive(start, end),
                 }
             }
-            if self.trust_first_column || !self.go_back_to_open_body() {
+            if self.trust_indentation || !self.go_back() {
                 return self.end_open_body();
             }
-            self.trust_first_column = true;
+            self.trust_indentation = true;
         }
     }
 
-    /// The text ended inside a body: reads it again, this time trusting the first column.
-    fn go_back_to_open_body(&mut self) -> bool {
-        let Some(Checkpoint { lexer, state, conditionals, found }) = self.checkpoint.take() else {
+    /// The text ended inside a body, or inside a scope whose `}` may have ended one: reads that body again, this time
+    /// trusting the indentation.
+    fn go_back(&mut self) -> bool {
+        let suspect = self.suspect.take().filter(|_| self.state.scope != 0);
+        let Some(Checkpoint { lexer, state, conditionals, found }) = self.checkpoint.take().or(suspect)
+        else {
             return false;
         };
         self.lexer = lexer;
@@ -260,12 +277,13 @@ impl<'a> Scanner<'a> {
 
     /// A definition that is cut off, or still being typed, reaches to the last token.
     fn end_open_body(&mut self) {
-        if let Some(Block { kind: BlockKind::Body(signature, body_start), .. }) = self.state.block.take() {
-            self.add(signature, body_start, self.last_token_end, true);
+        if let Some(Block { kind: BlockKind::Body(body), .. }) = self.state.block.take() {
+            self.add(*body, self.last_token_end, true);
         }
     }
 
-    fn add(&mut self, signature: Signature, body_start: usize, end: usize, parse_errors: bool) {
+    fn add(&mut self, body: Body<'a>, end: usize, parse_errors: bool) {
+        let Body { signature, start: body_start, .. } = body;
         let class = self.scopes.get(self.state.scope).and_then(|scope| scope.named.class.clone());
         let function = Function {
             name: self.qualified(signature.name, signature.is_friend),
@@ -325,11 +343,17 @@ impl<'a> Scanner<'a> {
             block.depth += 1;
         } else if token.is(b'}') {
             block.depth -= 1;
-            let ends_by_column = self.trust_first_column
-                && matches!(&block.kind, BlockKind::Body(signature, _)
-                    if is_first_column(self.source, token.start) && is_first_column(self.source, signature.start));
-            if block.depth == 0 || ends_by_column {
+            let looks_last = match &block.kind {
+                _ if block.depth == 0 => true,
+                BlockKind::Body(body) if self.trust_indentation || self.suspect.is_none() => {
+                    body.indentation.is_some() && body.indentation == indentation(self.source, token.start)
+                }
+                _ => false,
+            };
+            if block.depth == 0 || looks_last && self.trust_indentation {
                 self.end_block(token);
+            } else if looks_last {
+                self.suspect = self.checkpoint.clone();
             }
         }
     }
@@ -337,11 +361,11 @@ impl<'a> Scanner<'a> {
     fn end_block(&mut self, token: Token) {
         let Some(block) = self.state.block.take() else { return };
         match block.kind {
-            BlockKind::Body(signature, body_start) => {
+            BlockKind::Body(body) => {
                 self.checkpoint = None;
                 let index = self.found.len();
-                self.handlers_of = signature.has_handlers.then_some(index);
-                self.add(signature, body_start, token.end, false);
+                self.handlers_of = body.signature.has_handlers.then_some(index);
+                self.add(*body, token.end, false);
                 self.header.clear();
                 if let Some(conditional) =
                     self.conditionals.get_mut(block.conditionals..).and_then(<[_]>::first_mut)
@@ -495,9 +519,11 @@ impl<'a> Scanner<'a> {
         match classify(self.source, &self.header, class) {
             Header::Function(signature) => {
                 let can_go_back =
-                    !self.trust_first_column && self.conditionals.len() <= MOST_SAVED_CONDITIONALS;
+                    !self.trust_indentation && self.conditionals.len() <= MOST_SAVED_CONDITIONALS;
                 self.end_declaration();
-                self.open_block(BlockKind::Body(signature, brace.start));
+                let indentation = indentation(self.source, signature.start);
+                let body = Body { signature, start: brace.start, indentation };
+                self.open_block(BlockKind::Body(Box::new(body)));
                 self.checkpoint = can_go_back.then(|| Checkpoint {
                     lexer: self.lexer,
                     state: self.state.clone(),
@@ -548,7 +574,7 @@ impl<'a> Scanner<'a> {
         goes_on
     }
 
-    fn open_block(&mut self, kind: BlockKind) {
+    fn open_block(&mut self, kind: BlockKind<'a>) {
         self.state.block = Some(Block { kind, depth: 1, conditionals: self.conditionals.len() });
     }
 
@@ -703,8 +729,11 @@ impl Conditional {
     }
 }
 
-pub(super) fn is_first_column(source: &str, offset: usize) -> bool {
-    offset == 0 || matches!(source.as_bytes().get(offset - 1), Some(b'\n' | b'\r'))
+/// The blanks between the start of a line and `offset`; `None` where there is something else.
+pub(super) fn indentation(source: &str, offset: usize) -> Option<&str> {
+    let before = source.get(..offset)?;
+    let text = before.trim_end_matches([' ', '\t']);
+    (text.is_empty() || text.ends_with(['\n', '\r'])).then(|| &before[text.len()..])
 }
 
 enum Condition {

@@ -2,10 +2,11 @@
 
 use super::header::{Header, Signature, classify};
 use super::lex::{Lexeme, Lexer};
+use super::stopwatch::Stopwatch;
 use super::{Function, Language};
 use crate::text::ByteSpan;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 /// A longer text has no tree: that takes tens of bytes of memory a byte of text.
@@ -16,7 +17,7 @@ const LONGEST_COMPARED: usize = 1 << 20;
 /// takes a report for a hundred bytes or more; a count gives the same tree for the same text on any machine.
 const REPORTS: usize = 1_000;
 const BYTES_PER_REPORT: usize = 25;
-/// Some hostile texts (`a::a::a::…`) make each step of error recovery slow, which no count shows.
+/// Of computing. Some hostile texts (`a::a::a::…`) make each step of error recovery slow, which no count shows.
 const LONGEST_PARSE: Duration = Duration::from_secs(2);
 
 pub(super) fn parse(text: &str, language: Language, old: Option<&Tree>) -> Option<Tree> {
@@ -31,10 +32,10 @@ pub(super) fn parse(text: &str, language: Language, old: Option<&Tree>) -> Optio
     parser.set_language(&grammar.into()).ok()?;
     let bytes = text.as_bytes();
     let mut reports_left = REPORTS + text.len() / BYTES_PER_REPORT;
-    let started = Instant::now();
+    let stopwatch = Stopwatch::start();
     let mut progress = |_: &ParseState| {
         reports_left = reports_left.saturating_sub(1);
-        if reports_left == 0 || started.elapsed() > LONGEST_PARSE {
+        if reports_left == 0 || stopwatch.elapsed() > LONGEST_PARSE {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

@@ -51,6 +51,7 @@ pub const KERNELS: &[Kernel] = &[
     ("Gemm", (13, NOW), REAL),
     ("Greater", (13, NOW), WIDE),
     ("GreaterOrEqual", (12, NOW), WIDE),
+    ("HardSigmoid", (6, 21), REAL),
     ("Identity", (13, NOW), ANY),
     ("IsNaN", (13, NOW), REAL),
     ("LayerNormalization", (17, NOW), REAL),

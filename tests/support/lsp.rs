@@ -12,8 +12,8 @@ use linelens::lsp::StartEngine;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{BufRead, Write};
-use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -50,6 +50,12 @@ pub struct Client {
     pub statuses: Vec<Value>,
     /// How many statuses had come when the server last settled.
     settled: usize,
+    /// How long the server may take for anything.
+    pub patience: Duration,
+    /// Whether requests of the server stay without an answer.
+    pub is_mute: bool,
+    /// Whether nothing is read of what the server sends; for servers in their own process.
+    pub is_deaf: Arc<AtomicBool>,
     finished: bool,
 }
 
@@ -155,13 +161,20 @@ impl Client {
         let stdin = child.stdin.take().unwrap();
         let stdout = child.stdout.take().unwrap();
         let (messages, incoming) = mpsc::channel();
+        let is_deaf = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&is_deaf);
         std::thread::spawn(move || {
             let mut stdout = std::io::BufReader::new(stdout);
             while let Some(message) = read_frame(&mut stdout) {
                 let _ = messages.send(message);
+                while stops.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
             }
         });
-        Client::new(Connection::Process(child), Box::new(stdin), incoming)
+        let mut client = Client::new(Connection::Process(child), Box::new(stdin), incoming);
+        client.is_deaf = is_deaf;
+        client
     }
 
     fn new(
@@ -186,6 +199,9 @@ impl Client {
             quiescent: false,
             statuses: Vec::new(),
             settled: 0,
+            patience: PATIENCE,
+            is_mute: false,
+            is_deaf: Arc::default(),
             finished: false,
         }
     }
@@ -322,8 +338,14 @@ impl Client {
         self.settled = self.statuses.len();
     }
 
+    /// Waits until nothing is left to do, also where there was nothing.
+    pub fn settle_or_quiet(&mut self) {
+        self.listen(Duration::from_millis(150));
+        self.wait(|client| client.quiescent.then_some(()), "quiescence").unwrap();
+    }
+
     pub fn wait<T>(&mut self, mut ready: impl FnMut(&mut Client) -> Option<T>, what: &str) -> Result<T, ()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         loop {
             if let Some(value) = ready(self) {
                 return Ok(value);
@@ -402,7 +424,9 @@ impl Client {
         };
         let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
         self.requests.push(message);
-        self.send(&answer);
+        if !self.is_mute {
+            self.send(&answer);
+        }
     }
 
     /// Declares a token of the client's own.
@@ -424,6 +448,32 @@ impl Client {
 
     pub fn progress(&self) -> Vec<(String, Vec<Value>)> {
         self.progress.iter().map(|(token, values)| (token.clone(), values.clone())).collect()
+    }
+
+    /// The tokens of what has begun and not ended. Those that ended are forgotten, so that another message under one
+    /// of them is an error.
+    pub fn under_way(&mut self) -> Vec<Value> {
+        self.progress.retain(|_, values| values.last().is_none_or(|last| last["kind"] != "end"));
+        let begun = self.progress.iter().filter(|(_, values)| !values.is_empty());
+        begun.map(|(token, _)| serde_json::from_str(token).unwrap()).collect()
+    }
+
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        match &self.connection {
+            Connection::Process(child) => child.id(),
+            Connection::Memory { .. } => panic!("the server is no process"),
+        }
+    }
+
+    /// How many requests wait for their answers.
+    pub fn waiting(&self) -> usize {
+        self.open_requests.len()
+    }
+
+    /// The answers that have come in and that nobody took.
+    pub fn take_answers(&mut self) -> Vec<(i64, Value)> {
+        self.answers.drain().collect()
     }
 
     /// Waits until the functions of a document are analysed; for clients without status.

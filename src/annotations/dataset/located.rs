@@ -58,7 +58,7 @@ impl Located {
         }
         let Some((_, file)) = &self.open else { return Err(RowProblem::NoCode(uri)) };
         if let Some(hash) = &sample.record.body_sha256 {
-            let code = file.text_of(hash, &sample.record).map_err(RowProblem::NoCode)?;
+            let code = file.text_of(hash, &sample.record).ok_or(RowProblem::Gone(uri))?;
             sample.code = code.to_string();
         } else {
             let function = file.function_of(&sample.record)?;
@@ -165,14 +165,12 @@ impl SourceFile {
 
     /// The text with this hash: a function, or else the lines of the record's range, as a data set's function may begin or
     /// end with a comment, or be none that is found by its shape.
-    fn text_of(&self, hash: &str, record: &Record) -> Result<&str, String> {
+    fn text_of(&self, hash: &str, record: &Record) -> Option<&str> {
         let functions = self.functions.iter().map(|function| function.span);
-        let code = functions
+        functions
             .chain(self.spans_of(record))
             .filter_map(|span| span.of(&self.text))
-            .find(|code| FunctionLines::new(code).sha256() == hash);
-        let file = record.file.as_deref().unwrap_or_default();
-        code.ok_or_else(|| format!("{file} has no function with this text"))
+            .find(|code| FunctionLines::new(code).sha256() == hash)
     }
 
     /// The lines of a record's range without the end of the last one, and with it.

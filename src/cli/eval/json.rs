@@ -44,6 +44,7 @@ fn of_split(split: &Split) -> Value {
     json!({
         "name": split.name, "fileSha256": split.file_sha256, "functionsSha256": split.functions_sha256,
         "malformed": of_malformed(&split.malformed),
+        "textGone": split.malformed.gone,
         "leakage": leakage, "nearThreshold": split.near_threshold,
     })
 }

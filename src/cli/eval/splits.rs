@@ -1,8 +1,9 @@
 //! Datasets as they are evaluated: read once to know what is in them, and again for the texts.
 
-use super::super::output::{Failure, Output, are, counted};
+use super::super::output::{Failure, Output};
 use crate::annotations::dataset::{self, Format};
 use crate::annotations::policy::Policy;
+use crate::annotations::problem::{RowProblem, counted};
 use crate::annotations::{RowError, Sample};
 use crate::escape;
 use crate::evaluation::Facts;
@@ -64,12 +65,18 @@ pub(in crate::cli) struct Malformed {
     pub(super) kinds: BTreeMap<&'static str, usize>,
     /// The first of them, as sentences.
     pub(super) examples: Vec<String>,
+    /// Records of functions that were changed since, as by their fix. Nothing is wrong with them.
+    pub(super) gone: usize,
 }
 
 const EXAMPLES: usize = 10;
 
 impl Malformed {
     pub(in crate::cli) fn count(&mut self, error: &crate::annotations::RowError) {
+        if matches!(error.reason, RowProblem::Gone(_)) {
+            self.gone += 1;
+            return;
+        }
         *self.kinds.entry(error.reason.kind()).or_default() += 1;
         if self.examples.len() < EXAMPLES {
             self.examples.push(error.to_string());
@@ -99,13 +106,22 @@ impl Malformed {
         if self.total() > 0 {
             let kinds: Vec<String> =
                 self.kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-            output.warn(&format!(
-                "{name}: {} {} skipped: {}",
-                self.total(),
-                if self.total() == 1 { "row was" } else { "rows were" },
-                kinds.join(", ")
-            ));
+            let rows = counted(self.total(), "row was", "rows were");
+            output.warn(&format!("{name}: {rows} skipped: {}", kinds.join(", ")));
         }
+        if let Some(said) = self.outdated() {
+            output.warn(&format!("{name}: {said}"));
+        }
+    }
+
+    pub(super) fn outdated(&self) -> Option<String> {
+        (self.gone > 0).then(|| {
+            let (one, many) = (
+                "record labels a text that its file holds no more: it is left out",
+                "records label texts that their files hold no more: they are left out",
+            );
+            counted(self.gone, one, many)
+        })
     }
 }
 
@@ -262,11 +278,8 @@ fn functions_sha256(facts: &[Facts]) -> String {
 pub(super) fn repeated(found: Repeats) -> Option<String> {
     let Repeats { rows, differing } = found;
     (rows > 0).then(|| {
-        let repeat = if rows == 1 { "repeats" } else { "repeat" };
-        format!(
-            "{} {repeat} a text (of them {differing} with another label or other lines)",
-            counted(rows, "row")
-        )
+        let rows = counted(rows, "row repeats", "rows repeat");
+        format!("{rows} a text (of them {differing} with another label or other lines)")
     })
 }
 
@@ -352,7 +365,7 @@ pub(super) fn refuse_shared(tuned_on: &Split, evaluated: &Split) -> Result<(), F
         None => Ok(()),
         Some((there, here)) => refuse(format!(
             "{} in both, comments and whitespace aside; the first is row {there} there and row {here} here",
-            are(1 + shared.count(), "function")
+            counted(1 + shared.count(), "function is", "functions are")
         )),
     }
 }
@@ -363,7 +376,7 @@ pub(super) fn near_threshold(split: &Split) -> Option<String> {
     Some(format!(
         "{} nearly the same as one that the threshold is tuned on (Jaccard index of shingles at least 0.8), so that the \
          threshold may flatter",
-        are(count, "function")
+        counted(count, "function is", "functions are")
     ))
 }
 

@@ -1,6 +1,5 @@
 //! The reports' sections as plain tables of text, which Markdown and HTML both show.
 
-use super::super::output::{are, counted};
 use super::plots;
 use super::splits::{self, Role, Split};
 use super::{Evaluation, Model, Outcome, ThresholdSource, dropped_text};
@@ -8,6 +7,7 @@ use crate::alignment::functions::FunctionMetrics;
 use crate::alignment::intervals::{self, Interval};
 use crate::alignment::localisation::{AlignmentSummary, Figures};
 use crate::alignment::pairs::{PairTable, RankShare, Shares};
+use crate::annotations::problem::counted;
 use crate::evaluation::report::{Dimension, MethodReport, Slice};
 
 /// A heading with what stands under it.
@@ -145,7 +145,7 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
         let counts = evaluation.report.counts;
         texts.push(format!(
             "{}: {} vulnerable ({} with ground-truth lines), {} benign, {} unsure (left out).",
-            counted(counts.functions, "function"),
+            counted(counts.functions, "function", "functions"),
             counts.vulnerable,
             counts.with_lines,
             counts.benign,
@@ -155,13 +155,15 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
     }
     texts.extend(splits::near_threshold(split).map(|said| format!("{said}.")));
     if split.merged > 0 {
-        texts.push(format!(
-            "{} about functions of other records; each function counts once, by the policy {}.",
-            are(split.merged, "record"),
-            split.policy
-        ));
+        let records = counted(
+            split.merged,
+            "record of the file is about a function of another record",
+            "records of the file are about functions of other records",
+        );
+        texts.push(format!("{records}; each function counts once, by the policy {}.", split.policy));
     }
     texts.extend(split.malformed.sentence());
+    texts.extend(split.malformed.outdated().map(|said| format!("{said}.")));
     for (model, evaluation) in of_split {
         let scores = evaluation.failures.iter().filter(|(_, method, _)| method.is_none()).count();
         let rest = evaluation.failures.len() - scores;

@@ -4,7 +4,7 @@ use super::result;
 use crate::graph::backward::{BackwardError, Pass, form};
 use crate::graph::int_attribute;
 use crate::graph::onnx::NodeProto;
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
+use std::f64::consts::FRAC_2_SQRT_PI;
 
 type Adjoints = Result<Vec<(usize, String)>, BackwardError>;
 
@@ -145,16 +145,11 @@ pub(super) fn logarithm(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Optio
 pub(super) fn error_function(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
     // erf' = 2/√π · exp(−x²)
     let y = &node.output[0];
-    let bell = bell(pass, &node.input[0], -1.0, y);
+    let square = pass.mul(&node.input[0], &node.input[0]);
+    let exponent = pass.negate(&square, y);
+    let bell = pass.emit("Exp", &[&exponent]);
     let slope = pass.scale(&bell, FRAC_2_SQRT_PI, y);
     Ok(vec![(0, pass.mul(&result(adjoints), &slope))])
-}
-
-/// exp(factor · x²)
-fn bell(pass: &mut Pass<'_>, x: &str, factor: f64, like: &str) -> String {
-    let square = pass.mul(x, x);
-    let exponent = pass.scale(&square, factor, like);
-    pass.emit("Exp", &[&exponent])
 }
 
 pub(super) fn tanh(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
@@ -175,55 +170,6 @@ pub(super) fn relu(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<Str
     let zero = pass.scalar(0.0, &node.output[0]);
     let positive = pass.emit("Greater", &[&node.input[0], &zero]);
     Ok(vec![(0, pass.emit("Where", &[&positive, &result(adjoints), &zero]))])
-}
-
-pub(super) fn gelu(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {
-    let slope = match node.attribute("approximate").map(|a| a.s().to_vec()).as_deref() {
-        None | Some(b"none" | b"") => gelu_slope(pass, node),
-        Some(b"tanh") => gelu_tanh_slope(pass, node),
-        Some(other) => {
-            return Err(form(
-                node,
-                format!("approximate=\"{}\", expected none or tanh", String::from_utf8_lossy(other)),
-            ));
-        }
-    };
-    Ok(vec![(0, pass.mul(&result(adjoints), &slope))])
-}
-
-/// Φ(x) + x · φ(x)
-fn gelu_slope(pass: &mut Pass<'_>, node: &NodeProto) -> String {
-    let (x, y) = (&node.input[0], &node.output[0]);
-    let (one, scaled) = (pass.scalar(1.0, y), pass.scale(x, FRAC_1_SQRT_2, y));
-    let erf = pass.emit("Erf", &[&scaled]);
-    let twice = pass.emit("Add", &[&erf, &one]);
-    let cumulative = pass.scale(&twice, 0.5, y);
-    let bell = bell(pass, x, -0.5, y);
-    let density = pass.scale(&bell, 1.0 / (2.0 * PI).sqrt(), y);
-    let moved = pass.mul(x, &density);
-    pass.emit("Add", &[&cumulative, &moved])
-}
-
-/// With t = tanh(c·x·(1 + k·x²)): ½(1 + t) + ½·x·(1 − t²)·c·(1 + 3k·x²)
-fn gelu_tanh_slope(pass: &mut Pass<'_>, node: &NodeProto) -> String {
-    const K: f64 = 0.044715;
-    let c = (2.0 / PI).sqrt();
-    let (x, y) = (&node.input[0], &node.output[0]);
-    let (one, square) = (pass.scalar(1.0, y), pass.mul(x, x));
-    let one_plus = |pass: &mut Pass<'_>, factor: f64| {
-        let scaled = pass.scale(&square, factor, y);
-        pass.emit("Add", &[&scaled, &one])
-    };
-    let (inner, outer) = (one_plus(pass, K), one_plus(pass, 3.0 * K));
-    let scaled = pass.scale(x, c, y);
-    let argument = pass.mul(&scaled, &inner);
-    let t = pass.emit("Tanh", &[&argument]);
-    let (t_square, above) = (pass.mul(&t, &t), pass.emit("Add", &[&t, &one]));
-    let rest = pass.emit("Sub", &[&one, &t_square]);
-    let bent = pass.mul(&rest, &outer);
-    let moved = pass.mul(&scaled, &bent);
-    let both = pass.emit("Add", &[&above, &moved]);
-    pass.scale(&both, 0.5, y)
 }
 
 pub(super) fn choose(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<String>]) -> Adjoints {

@@ -18,10 +18,7 @@ pub(super) fn matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<S
     let mut found = Vec::new();
     if pass.wants(node, 0) {
         let product = if b_rank == 2 && pass.is_initializer(b) {
-            // (B · Gᵀ)ᵀ in place of G · Bᵀ: ONNX Runtime would keep a transposed copy of the weights for each session.
-            let turned = pass.transposed(&adjoint, rank);
-            let product = pass.emit("MatMul", &[b, &turned]);
-            pass.transposed(&product, rank)
+            by_weights(pass, &adjoint, b, (a, rank))
         } else {
             let other = pass.transposed(b, b_rank);
             pass.emit("MatMul", &[&adjoint, &other])
@@ -34,6 +31,22 @@ pub(super) fn matrix(pass: &mut Pass<'_>, node: &NodeProto, adjoints: &[Option<S
         found.push((1, sum_batches(pass, node, product, b)?));
     }
     Ok(found)
+}
+
+/// G · Bᵀ for weights B, of the shape of `like`. As a Gemm, which has them on its right as they are: ONNX Runtime lays
+/// those out for the machine, and would keep a transposed copy of them for each session that transposes them.
+fn by_weights(pass: &mut Pass<'_>, adjoint: &str, weights: &str, (like, rank): (&str, usize)) -> String {
+    let width = pass.shapes.fixed_size(weights, 1).unwrap_or(-1);
+    let gemm = |pass: &mut Pass<'_>, left: &str| {
+        pass.emit_with("Gemm", &[left, weights], vec![int_attribute("transB", 1)])
+    };
+    if rank == 2 {
+        return gemm(pass, adjoint);
+    }
+    let flat = pass.integers(&[-1, width]);
+    let flat = pass.emit("Reshape", &[adjoint, &flat]);
+    let (product, shape) = (gemm(pass, &flat), pass.shape(like));
+    pass.emit("Reshape", &[&product, &shape])
 }
 
 /// Sums over the batch axes along which an operand was broadcast.

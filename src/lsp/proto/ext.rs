@@ -9,6 +9,7 @@ use tower_lsp::ls_types::{Position, ProgressToken, Range, TextDocumentIdentifier
 
 pub const EXPLAIN: &str = "linelens/explain";
 pub const RELEVANCE: &str = "linelens/relevance";
+pub const FUNCTIONS: &str = "linelens/functions";
 pub const STATUS: &str = "linelens/status";
 
 pub const COMMAND_EXPLAIN: &str = "linelens.explain";
@@ -104,6 +105,9 @@ pub struct FindingMessage {
     pub completeness_gap: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignment: Option<AlignmentShape>,
+    /// Why the flagged function is passed over, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -139,6 +143,36 @@ pub struct LineMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approximate: Option<bool>,
     pub text: String,
+}
+
+/// Parameters of `linelens/functions`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionsParams {
+    pub text_document: TextDocumentIdentifier,
+}
+
+/// The answer to `linelens/functions`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionsMessage {
+    pub text_document: VersionedDocument,
+    pub functions: Vec<VerdictMessage>,
+}
+
+/// What is known of a function whether or not its relevance is.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerdictMessage {
+    pub function: FunctionMessage,
+    pub probability: f64,
+    pub threshold: f64,
+    pub flagged: bool,
+    /// Why it is passed over, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<AlignmentShape>,
 }
 
 /// The argument of `linelens.analyzeFile`.

@@ -3,12 +3,13 @@
 use super::ext::{
     AlignmentShape, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
     FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, ModelsMessage, PairMessage,
-    RelevantLineMessage, SideMessage, VersionedDocument,
+    RelevantLineMessage, SideMessage, VerdictMessage, VersionedDocument,
 };
 use crate::analysis::comparison::Comparison;
 use crate::analysis::models::{self, ModelSide};
 use crate::analysis::pair::{PairView, Version};
 use crate::analysis::{Finding, comparison};
+use crate::annotations::ignores::Ignore;
 use crate::annotations::store::FileProblem;
 use crate::config::{Settings, Severity};
 use crate::detector::DetectorInfo;
@@ -159,10 +160,11 @@ pub(crate) fn document_finding(
     finding: &Finding,
     snapshot: &Snapshot,
     model: &DetectorInfo,
+    ignored: Option<&Ignore>,
 ) -> DocumentFinding {
     DocumentFinding {
         text_document: versioned_document(snapshot),
-        finding: finding_message(finding, version(snapshot), model),
+        finding: finding_message(finding, version(snapshot), model, ignored),
     }
 }
 
@@ -175,6 +177,7 @@ pub(crate) fn finding_message(
     finding: &Finding,
     version: Version<'_>,
     model: &DetectorInfo,
+    ignored: Option<&Ignore>,
 ) -> FindingMessage {
     FindingMessage {
         function: function_message(finding),
@@ -190,6 +193,18 @@ pub(crate) fn finding_message(
         lines: line_messages(finding, version),
         unseen_lines: finding.unseen_lines.clone(),
         completeness_gap: finding.completeness.map(|completeness| completeness.gap),
+        alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
+        ignored: ignored.map(|ignore| ignore.reason.clone()),
+    }
+}
+
+pub(crate) fn verdict_message(finding: &Finding, ignored: Option<&Ignore>) -> VerdictMessage {
+    VerdictMessage {
+        function: function_message(finding),
+        probability: finding.probability,
+        threshold: finding.threshold,
+        flagged: finding.flagged,
+        ignored: ignored.map(|ignore| ignore.reason.clone()),
         alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
     }
 }
@@ -317,7 +332,7 @@ pub(crate) fn models_message(
     snapshot: &Snapshot,
 ) -> ModelsMessage {
     let side = |(finding, model): (&'_ Finding, &'_ DetectorInfo)| {
-        finding_message(finding, version(snapshot), model)
+        finding_message(finding, version(snapshot), model, None)
     };
     let name = file_name(snapshot);
     let mut text = vec![format!(
@@ -347,7 +362,7 @@ pub(crate) fn pair_message(
 ) -> PairMessage {
     let side = |(source, version): (&str, Version<'_>), finding: &Finding| SideMessage {
         source: source.to_string(),
-        finding: finding_message(finding, version, model),
+        finding: finding_message(finding, version, model, None),
     };
     let text = view.text(before, after);
     PairMessage {

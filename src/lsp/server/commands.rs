@@ -1,7 +1,8 @@
 //! `linelens/explain` and the commands.
 
 use super::navigation::Direction;
-use super::{CancelOnDrop, ReadFiles, Server, explain_error, guarded, read_workspace_files, request_failed};
+use super::settings::{ReadFiles, read_user_file, read_workspace_files};
+use super::{CancelOnDrop, Server, explain_error, guarded, request_failed};
 use crate::detector::Cancellation;
 use crate::explain::Method;
 use crate::lsp::actions;
@@ -9,6 +10,7 @@ use crate::lsp::counterpart;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::ext::*;
 use crate::lsp::proto::from_proto;
+use crate::lsp::publish;
 use crate::lsp::queue::{Answer, Ask, ExplainAnswer, ExplainFailure, ExplainJob};
 use crate::lsp::shared::{EngineState, Shared};
 use crate::lsp::truth::{self, Change};
@@ -17,7 +19,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tower_lsp::jsonrpc::{Error, Result};
-use tower_lsp::ls_types::{ExecuteCommandParams, MessageActionItem, MessageType, Position, Uri};
+use tower_lsp::ls_types::{
+    ExecuteCommandParams, MessageActionItem, MessageType, Position, TextDocumentIdentifier, Uri,
+};
 
 impl Server {
     pub(super) async fn execute(&self, params: ExecuteCommandParams) -> Result<Option<Value>> {
@@ -66,6 +70,18 @@ impl Server {
             Some(Answer::Finding(finding)) => Ok(Some(*finding)),
             _ => Ok(None),
         }
+    }
+
+    /// The functions of a document whose verdict is known.
+    pub(crate) async fn functions(&self, params: FunctionsParams) -> Result<FunctionsMessage> {
+        let FunctionsParams { text_document: TextDocumentIdentifier { uri } } = params;
+        self.open_document(&uri)?;
+        let shared = Arc::clone(&self.shared);
+        // A large text may have to be parsed first.
+        let view =
+            tokio::task::spawn_blocking(move || publish::view(&shared, &uri).map(|view| view.verdicts()));
+        let verdicts = view.await.map_err(|_| Error::internal_error())?;
+        verdicts.ok_or_else(|| from_proto::invalid_params("the document was closed meanwhile"))
     }
 
     fn start_explain(
@@ -242,6 +258,7 @@ impl Server {
 
     async fn reload(&self) -> Result<Option<Value>> {
         self.worker.launch(&self.shared);
+        read_user_file(Arc::clone(&self.shared)).await;
         read_workspace_files(Arc::clone(&self.shared), ReadFiles::All).await;
         let (sender, status) = oneshot::channel();
         self.shared.queue.start(Some(sender));

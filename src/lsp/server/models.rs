@@ -42,19 +42,7 @@ impl Server {
     }
 
     fn named_model(&self, name: &str) -> Result<NamedModel> {
-        let models = self.shared.models();
-        let found = models.iter().find(|model| model.name == name).cloned();
-        found.ok_or_else(|| {
-            let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-            let known = match names.as_slice() {
-                [] => "no model is loaded".to_string(),
-                names => format!("there are {}", names.join(", ")),
-            };
-            from_proto::invalid_params(format!(
-                "there is no model \"{name}\": {known}; further ones are named by `models` in the user configuration, in \
-                 LINELENS_MODELS or by --model"
-            ))
-        })
+        self.shared.model_named(name).map_err(from_proto::invalid_params)
     }
 
     /// The function at a position by the model in use and by another.

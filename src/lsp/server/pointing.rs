@@ -2,8 +2,9 @@
 
 use super::Server;
 use crate::analysis::{Finding, Options};
+use crate::config::Settings;
 use crate::lsp::actions::{self, Subject};
-use crate::lsp::documents::{Outcome, Snapshot, TextKey, moved};
+use crate::lsp::documents::{LocatedFunction, Outcome, Snapshot, TextKey, moved};
 use crate::lsp::hints;
 use crate::lsp::hover::{self, Style};
 use crate::lsp::proto::to_proto;
@@ -16,8 +17,17 @@ use tower_lsp::ls_types::{
     Hover, HoverContents, HoverParams, MarkupContent, MarkupKind, TextDocumentPositionParams,
 };
 
-/// What is known of the function where the user points.
+/// The function where the user points.
 struct Pointed {
+    snapshot: Arc<Snapshot>,
+    offset: usize,
+    located: LocatedFunction,
+    settings: Settings,
+    known: Known,
+}
+
+/// What is known of a function.
+struct Known {
     outcome: Option<Outcome>,
     /// The findings of other methods.
     others: Vec<Arc<Finding>>,
@@ -25,13 +35,9 @@ struct Pointed {
 
 impl Server {
     pub(super) fn start_hover(&self, params: HoverParams) -> Option<Hover> {
-        let TextDocumentPositionParams { text_document, position } = params.text_document_position_params;
+        let Pointed { snapshot, offset, located, settings, known: Known { outcome, others } } =
+            self.pointed(&params.text_document_position_params)?;
         let shared = &self.shared;
-        let snapshot = shared.documents.snapshot(&text_document.uri)?;
-        let offset = self.offset(&snapshot, position);
-        let located = snapshot.function_at_now(offset)?.ok()?;
-        let settings = shared.settings_of(&text_document.uri);
-        let Pointed { outcome, others } = self.point_at(&snapshot, offset, located.key, &settings.options)?;
         let style = Style { markdown: shared.facts().markdown };
         let name = &located.function.name;
         let on_name = located.function.name_span.touches(offset);
@@ -69,44 +75,42 @@ impl Server {
 
     /// The most relevant lines of the function; nothing while it is being analysed.
     pub(super) fn start_highlights(&self, params: DocumentHighlightParams) -> Option<Vec<DocumentHighlight>> {
-        let TextDocumentPositionParams { text_document, position } = params.text_document_position_params;
-        let shared = &self.shared;
-        let snapshot = shared.documents.snapshot(&text_document.uri)?;
-        let offset = self.offset(&snapshot, position);
-        let located = snapshot.function_at_now(offset)?.ok()?;
-        let settings = shared.settings_of(&text_document.uri);
-        let pointed = self.point_at(&snapshot, offset, located.key, &settings.options)?;
-        let Some(Outcome::Found(finding)) = pointed.outcome else { return None };
+        let Pointed { snapshot, located, settings, known, .. } =
+            self.pointed(&params.text_document_position_params)?;
+        let Some(Outcome::Found(finding)) = known.outcome else { return None };
         let finding = moved(&finding, &located.function, &snapshot.lines);
-        Some(hints::highlights(&finding, &snapshot, settings.top_lines, shared.facts().encoding))
+        Some(hints::highlights(&finding, &snapshot, settings.top_lines, self.shared.facts().encoding))
+    }
+
+    fn pointed(&self, place: &TextDocumentPositionParams) -> Option<Pointed> {
+        let snapshot = self.shared.documents.snapshot(&place.text_document.uri)?;
+        let offset = self.offset(&snapshot, place.position);
+        let located = snapshot.function_at_now(offset)?.ok()?;
+        let settings = self.shared.settings_of(&snapshot.uri);
+        let known = self.point_at(&snapshot, offset, located.key, &settings.options)?;
+        Some(Pointed { snapshot, offset, located, settings, known })
     }
 
     /// Takes a position for where the user points, and says what is known of the function there. What is not known yet
     /// is worked on first.
-    fn point_at(
-        &self,
-        snapshot: &Snapshot,
-        offset: usize,
-        key: TextKey,
-        options: &Options,
-    ) -> Option<Pointed> {
+    fn point_at(&self, snapshot: &Snapshot, offset: usize, key: TextKey, options: &Options) -> Option<Known> {
         let shared = &self.shared;
-        let (pointed, has_moved) = shared.documents.update(&snapshot.uri, |document| {
+        let (known, has_moved) = shared.documents.update(&snapshot.uri, |document| {
             let has_moved = document.hovered.replace(offset) != Some(offset);
             document.cursor_moved = true;
             let outcome = document.outcome(key, options).filter(|outcome| !outcome.is_glance()).cloned();
             if outcome.is_none() {
                 document.paused = None;
             }
-            (Pointed { outcome, others: document.other_methods(key, options) }, has_moved)
+            (Known { outcome, others: document.other_methods(key, options) }, has_moved)
         })?;
-        if pointed.outcome.is_none() {
+        if known.outcome.is_none() {
             shared.queue.cursor_moved(key);
         } else if has_moved && shared.facts().refresh_hints && !shared.facts().relevance {
             // Hints follow the cursor.
             shared.queue.wake();
         }
-        Some(pointed)
+        Some(known)
     }
 
     pub(super) fn start_actions(&self, params: CodeActionParams) -> Option<Vec<CodeActionOrCommand>> {

@@ -1,7 +1,7 @@
 //! Settings and the files of the workspace folders.
 
 use super::{CONFIGURATION_TIMEOUT, Server};
-use crate::config::Source;
+use crate::config::{Source, read_settings_file};
 use crate::lsp::proto::{capabilities, from_proto};
 use crate::lsp::shared::Shared;
 use crate::lsp::{options, reports, truth};
@@ -84,6 +84,20 @@ pub(super) enum ReadFiles {
     All,
     /// Those with another time stamp than last time.
     Outdated,
+}
+
+/// Reads the user's file again, outside the handlers.
+pub(super) async fn read_user_file(shared: Arc<Shared>) {
+    let read = tokio::task::spawn_blocking(move || {
+        // Taken out first: the lock must not be held while the file is read.
+        let Some(path) = shared.settings().user_file() else { return };
+        let text = read_settings_file(&path);
+        let problems = shared.settings_mut().set_user_file(&text);
+        shared.report(&problems);
+    });
+    if read.await.is_err() {
+        tracing::error!("reading the user configuration failed");
+    }
 }
 
 /// Reads the configuration and annotation files of the workspace folders, outside the handlers.

@@ -7,7 +7,7 @@ use crate::lsp::progress::Work;
 use crate::lsp::proto::to_proto;
 use crate::lsp::publish;
 use crate::lsp::queue::{Answer, Ask, Counterpart, ExplainAnswer, ExplainFailure, ExplainJob, Kind};
-use crate::lsp::shared::{EngineState, Model};
+use crate::lsp::shared::{EngineState, Model, NamedModel};
 use crate::syntax::Function;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,12 +36,9 @@ impl Worker {
             }
             EngineState::Failed(reason) => return Err(ExplainFailure::Failed(reason.to_string())),
         };
-        if let Some(name) = job.model.as_ref().filter(|name| **name != model.info.name) {
-            return Err(ExplainFailure::Invalid(format!(
-                "the model \"{name}\" is not loaded; the one that is loaded is \"{}\"",
-                model.info.name
-            )));
-        }
+        let other = job.model.as_deref().filter(|name| *name != model.info.name);
+        let other = other.map(|name| self.shared.model_named(name)).transpose();
+        let other = other.map_err(ExplainFailure::Invalid)?;
         let asked = match job.snapshot.function_at(job.offset) {
             Ok(function) => function,
             Err(reason) => {
@@ -55,7 +52,7 @@ impl Worker {
         if !self.begin(&snapshot, &function, &job.cancel, Kind::Explicit) {
             return Err(ExplainFailure::Cancelled);
         }
-        if !self.is_cached(&snapshot, &function.function, &job.options) {
+        if other.is_some() || !self.is_cached(&snapshot, &function.function, &job.options) {
             self.shared.send_status(false);
         }
         let title = match &job.ask {
@@ -67,11 +64,12 @@ impl Worker {
         let cancel = job.cancel.clone();
         let work =
             self.shared.progress.begin(title, job.token.clone(), Some(Arc::new(move || cancel.cancel())));
-        match &job.ask {
-            Ask::Finding => self.finding(job, &snapshot, &function, &model, &work),
-            Ask::Methods => self.methods(job, &snapshot, &function, &model, &work),
-            Ask::Models(other) => self.two_models(job, &snapshot, &function, other, &model, &work),
-            Ask::Pair(counterpart) => self.pair(job, &snapshot, &function, counterpart, &model, &work),
+        match (&job.ask, &other) {
+            (Ask::Finding, Some(other)) => self.finding_by(job, &snapshot, &function, other, &work),
+            (Ask::Finding, None) => self.finding(job, &snapshot, &function, &model, &work),
+            (Ask::Methods, _) => self.methods(job, &snapshot, &function, &model, &work),
+            (Ask::Models(other), _) => self.two_models(job, &snapshot, &function, other, &model, &work),
+            (Ask::Pair(counterpart), _) => self.pair(job, &snapshot, &function, counterpart, &model, &work),
         }
     }
 
@@ -84,16 +82,33 @@ impl Worker {
         work: &Work,
     ) -> ExplainAnswer {
         let finding = self.run_for(job, snapshot, function, &job.options, &mut |done, total| {
-            let message = if total > 1 {
-                format!("window {} of {total}", (done + 1).min(total))
-            } else {
-                String::new()
-            };
-            work.report(done as f64, total as f64, message);
+            report_window(work, done, total);
         })?;
         let (snapshot, function) = self.current(snapshot, function)?;
         let finding = self.at_home(&finding, &snapshot, &function.function);
-        let message = to_proto::document_finding(&finding, &snapshot, &model.info);
+        let ignored = self.shared.ignored(&snapshot, &finding, &model.info);
+        let message = to_proto::document_finding(&finding, &snapshot, &model.info, ignored.as_ref());
+        Ok(Some(Answer::Finding(Box::new(message))))
+    }
+
+    /// By another model than the one in use, which stays in use.
+    fn finding_by(
+        &mut self,
+        job: &ExplainJob,
+        snapshot: &Arc<Snapshot>,
+        function: &LocatedFunction,
+        other: &NamedModel,
+        work: &Work,
+    ) -> ExplainAnswer {
+        self.load(other)?;
+        let (finding, info) =
+            self.run_second(job, snapshot, function, &job.options, &mut |done, total| {
+                report_window(work, done, total);
+            })?;
+        let (snapshot, function) = self.current(snapshot, function)?;
+        let finding = self.at_home(&finding, &snapshot, &function.function);
+        let ignored = self.shared.ignored(&snapshot, &finding, &info);
+        let message = to_proto::document_finding(&finding, &snapshot, &info, ignored.as_ref());
         Ok(Some(Answer::Finding(Box::new(message))))
     }
 
@@ -227,4 +242,10 @@ impl Worker {
         let nearest = same.min_by_key(|candidate| candidate.function.span.start.abs_diff(start)).cloned();
         Ok((Arc::clone(&snapshot), nearest.ok_or(ExplainFailure::Modified)?))
     }
+}
+
+fn report_window(work: &Work, done: usize, total: usize) {
+    let message =
+        if total > 1 { format!("window {} of {total}", (done + 1).min(total)) } else { String::new() };
+    work.report(done as f64, total as f64, message);
 }

@@ -2,8 +2,9 @@
 
 use super::plan::Depth;
 use super::{Engine, Worker, load, run};
-use crate::analysis::Options;
+use crate::analysis::{Finding, Options, Progress};
 use crate::detector::{self, DetectorInfo};
+use crate::explain::Method;
 use crate::lsp::documents::{LocatedFunction, Snapshot};
 use crate::lsp::progress::Work;
 use crate::lsp::proto::to_proto;
@@ -69,30 +70,10 @@ impl Worker {
             work.report(part as f64, 2.0 * parts as f64, model.info.name.as_str());
         })?;
         self.load(other)?;
-        let Some(second) = self.second.as_mut() else {
-            return Err(ExplainFailure::Failed("the other model is not loaded".to_string()));
-        };
-        let method = match second.model.offers(job.options.method) {
-            true => job.options.method,
-            false => *second
-                .model
-                .methods
-                .first()
-                .ok_or_else(|| ExplainFailure::Failed(second.model.unavailable(job.options.method)))?,
-        };
-        let options = Options { method, ..job.options };
-        let there = run(
-            &self.shared,
-            &mut *second.engine,
-            Depth::Relevance,
-            (&snapshot.text, &snapshot.lines),
-            &function.function,
-            &options,
-            &job.cancel,
-            &mut |part, parts| work.report((part + parts) as f64, 2.0 * parts as f64, other.name.as_str()),
-        );
-        let info = second.model.info.clone();
-        let there = there.map_err(|failure| self.if_modified(failure))?;
+        let options = Options { method: self.method_of_second(job.options.method)?, ..job.options };
+        let (there, info) = self.run_second(job, snapshot, function, &options, &mut |part, parts| {
+            work.report((part + parts) as f64, 2.0 * parts as f64, other.name.as_str());
+        })?;
         let (snapshot, function) = self.current(snapshot, function)?;
         let here = self.at_home(&here, &snapshot, &function.function);
         let there = self.at_home(&there, &snapshot, &function.function);
@@ -100,8 +81,41 @@ impl Worker {
         Ok(Some(Answer::Models(Box::new(message))))
     }
 
-    /// Keeps the model that was compared with last.
-    fn load(&mut self, other: &NamedModel) -> Result<(), ExplainFailure> {
+    /// Runs the model that was loaded beside the first; the document does not learn what came out.
+    pub(super) fn run_second(
+        &mut self,
+        job: &ExplainJob,
+        snapshot: &Snapshot,
+        function: &LocatedFunction,
+        options: &Options,
+        progress: Progress<'_>,
+    ) -> Result<(Finding, DetectorInfo), ExplainFailure> {
+        let second = self.second.as_mut().ok_or_else(no_second)?;
+        let found = run(
+            &self.shared,
+            &mut *second.engine,
+            Depth::Relevance,
+            (&snapshot.text, &snapshot.lines),
+            &function.function,
+            options,
+            &job.cancel,
+            progress,
+        );
+        let info = second.model.info.clone();
+        Ok((found.map_err(|failure| self.if_modified(failure))?, info))
+    }
+
+    /// The method, or the first one where the other model cannot serve it.
+    fn method_of_second(&self, method: Method) -> Result<Method, ExplainFailure> {
+        let model = &self.second.as_ref().ok_or_else(no_second)?.model;
+        if model.offers(method) {
+            return Ok(method);
+        }
+        model.methods.first().copied().ok_or_else(|| ExplainFailure::Failed(model.unavailable(method)))
+    }
+
+    /// Loads a model beside the first. The last one that was is kept.
+    pub(super) fn load(&mut self, other: &NamedModel) -> Result<(), ExplainFailure> {
         if self.second.as_ref().is_some_and(|second| second.named == *other) {
             return Ok(());
         }
@@ -120,4 +134,8 @@ impl Worker {
         self.second = Some(Second { named: other.clone(), engine, model });
         Ok(())
     }
+}
+
+fn no_second() -> ExplainFailure {
+    ExplainFailure::Failed("the other model is not loaded".to_string())
 }

@@ -3,7 +3,6 @@ import contextlib
 
 import numpy as np
 import torch
-from captum.attr import LayerIntegratedGradients
 from torch.overrides import TorchFunctionMode
 
 from attnlrp import AttnLrp, Embeddings, whole_activations
@@ -144,6 +143,7 @@ def integrated_gradients(subject, inputs, baseline, use_captum=True):
     at_end = gradient_at_cut(subject, inputs, end)[0]
     if not (subject.captum and use_captum):
         return by_loop, at_start, at_end, None
+    from captum.attr import LayerIntegratedGradients
     others = tuple(v for k, v in inputs.items() if k != "input_ids")
 
     def f(*values):

@@ -1,0 +1,97 @@
+// What is known of one document's functions, kept true while it is edited: an edit inside a function takes it away at
+// once, edits elsewhere move it along.
+
+import type { Finding, Line } from './protocol';
+
+export interface Entry {
+  finding: Finding;
+  /** What to add to the finding's lines. */
+  offset: number;
+}
+
+/** A change of the text: where it was, in the text before it, and what came there. */
+export interface Edit {
+  start: { line: number; character: number };
+  end: { line: number; character: number };
+  text: string;
+}
+
+export const first = (entry: Entry): number => entry.finding.function.startLine + entry.offset;
+export const last = (entry: Entry): number => entry.finding.function.endLine + entry.offset;
+
+function lineBreaks(text: string): number {
+  return text.match(/\r\n|\r|\n/g)?.length ?? 0;
+}
+
+export class Overlay {
+  /** In the order of the text. */
+  entries: Entry[] = [];
+  /** The version that the entries belong to, if it came from the server for just that one. */
+  version: number | undefined;
+
+  /** Takes what the server says, unless it is about another version than the one that is shown. */
+  replace(findings: readonly Finding[], version: number, shown: number): boolean {
+    if (version !== shown) {
+      return false;
+    }
+    this.version = version;
+    this.entries = findings.map((finding) => ({ finding, offset: 0 }));
+    this.entries.sort((one, other) => first(one) - first(other));
+    return true;
+  }
+
+  /** Follows edits, in the order in which they are applied. Returns whether a function is gone. */
+  edit(edits: readonly Edit[]): boolean {
+    const before = this.entries.length;
+    for (const { start, end, text } of edits) {
+      // Whole lines in front of a line leave it as it is.
+      const wholeLines = start.character === 0 && end.character === 0 && (text === '' || /[\r\n]$/.test(text));
+      const touchedEnd = wholeLines ? end.line : end.line + 1;
+      const moved = lineBreaks(text) - (end.line - start.line);
+      this.entries = this.entries.filter((entry) => {
+        if (start.line > last(entry)) {
+          return true;
+        }
+        if (touchedEnd <= first(entry)) {
+          entry.offset += moved;
+          return true;
+        }
+        return false;
+      });
+    }
+    return this.entries.length < before;
+  }
+
+  clear(): boolean {
+    const had = this.entries.length > 0;
+    this.entries = [];
+    this.version = undefined;
+    return had;
+  }
+
+  /** The innermost function that holds a line. */
+  at(line: number): Entry | undefined {
+    return this.entries.filter((entry) => first(entry) <= line && line <= last(entry)).at(-1);
+  }
+
+  /** The functions that have lines between two lines, both included. */
+  between(from: number, to: number): Entry[] {
+    return this.entries.filter((entry) => first(entry) <= to && last(entry) >= from);
+  }
+}
+
+/** The ground-truth lines of a finding. */
+export function trueLines(finding: Finding): number[] {
+  const lines = new Set(finding.alignment?.lines ?? []);
+  for (const line of finding.lines) {
+    if (line.groundTruth === true) {
+      lines.add(line.line);
+    }
+  }
+  return [...lines].sort((one, other) => one - other);
+}
+
+/** The most relevant lines, best first. */
+export function topLines(finding: Finding, count: number): Line[] {
+  return finding.lines.filter((line) => line.rank <= count).sort((one, other) => one.rank - other.rank);
+}

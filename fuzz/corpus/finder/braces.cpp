@@ -1,0 +1,12 @@
+namespace a {
+  class B {
+    void f() {
+      if (x) { {
+      }
+    }
+    int g() const { return 1; }
+  };
+	int h()
+	{
+	}
+}
