@@ -98,7 +98,7 @@ fn sarif_goes_out_and_comes_back() {
     let output = run(folder.path(), &["export", "truth.jsonl", "--out", "log.sarif"]);
     assert_eq!(code(&output), Some(0), "{}", messages(&output));
     assert!(messages(&output).contains("1 record without labelled lines is not in the log"));
-    assert!(messages(&output).contains("1 records without a file and a range"));
+    assert!(messages(&output).contains("1 record without a file and a range"));
     let log: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("log.sarif")).unwrap()).unwrap();
     let results = log["runs"][0]["results"].as_array().unwrap();
@@ -139,7 +139,7 @@ fn agreement_is_printed_and_is_json() {
     // p_o = 0.8, p_e = 0.04 + 0.64 = 0.68, so κ = 0.12 / 0.32.
     assert!(
         out(&output).contains(
-            "ann and ben: kappa 0.375; 1 functions, 10 lines: 1 marked by both, 1 and 1 by one of them"
+            "ann and ben: kappa 0.375; 1 function, 10 lines: 1 marked by both, 1 and 1 by one of them"
         ),
         "{}",
         out(&output)

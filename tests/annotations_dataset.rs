@@ -442,7 +442,7 @@ fn native_records_are_looked_up_in_their_files() {
     let results: Vec<_> = dataset::open(&path, None).unwrap().collect();
     let (faults, count) = faults(&results);
     assert_eq!(count, 2);
-    assert_eq!(faults, [(4, "no text"), (5, "no text"), (6, "no text"), (7, "not a record")]);
+    assert_eq!(faults, [(4, "text gone"), (5, "no text"), (6, "no text"), (7, "not a record")]);
     let samples: Vec<Sample> = results.into_iter().flatten().collect();
     assert_eq!((samples[0].code.as_str(), lines(&samples[0])), (BEFORE, vec![2]));
     assert!(samples[1].code.starts_with("int g("));
@@ -474,7 +474,7 @@ fn a_text_that_is_no_function_is_looked_up_by_its_hash_and_range() {
     // Another text in those lines is not guessed to be meant.
     std::fs::write(folder.path().join("2.c"), "}}} none\nof D").unwrap();
     let results: Vec<_> = dataset::open(&path, None).unwrap().collect();
-    assert_eq!(faults(&results), (vec![(3, "no text")], 2));
+    assert_eq!(faults(&results), (vec![(3, "text gone")], 2));
 }
 
 #[cfg(unix)]

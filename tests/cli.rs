@@ -324,17 +324,18 @@ fn score_answers_every_row_in_order() {
     let output = run(folder.path(), &["score"], input);
     assert_eq!(output.status.code(), Some(1));
     let rows: Vec<Value> = out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(rows.len(), 5);
+    assert_eq!(rows.len(), 6);
     assert_eq!(rows[0]["id"], 7);
     assert!((0.0..=1.0).contains(&rows[0]["probability"].as_f64().unwrap()));
-    assert_eq!((&rows[1]["id"], &rows[1]["row"]), (&Value::Null, &Value::from(3)));
-    assert_eq!((&rows[2]["id"], &rows[2]["row"]), (&Value::from("x"), &Value::from(4)));
-    assert!(rows[2]["error"].as_str().unwrap().contains("func"));
-    assert_eq!((&rows[3]["id"], &rows[3]["row"]), (&Value::from("empty"), &Value::from(5)));
-    assert!(rows[3]["error"].as_str().unwrap().contains("`func` is empty"));
-    assert_eq!(rows[4]["id"], "last");
-    assert!(rows[4]["probability"].is_number());
-    assert!(err(&output).contains("3 rows have no score"), "{}", err(&output));
+    assert_eq!((&rows[1]["id"], &rows[1]["row"]), (&Value::Null, &Value::from(2)));
+    assert_eq!((&rows[2]["id"], &rows[2]["row"]), (&Value::Null, &Value::from(3)));
+    assert_eq!((&rows[3]["id"], &rows[3]["row"]), (&Value::from("x"), &Value::from(4)));
+    assert!(rows[3]["error"].as_str().unwrap().contains("func"));
+    assert_eq!((&rows[4]["id"], &rows[4]["row"]), (&Value::from("empty"), &Value::from(5)));
+    assert!(rows[4]["error"].as_str().unwrap().contains("`func` is empty"));
+    assert_eq!(rows[5]["id"], "last");
+    assert!(rows[5]["probability"].is_number());
+    assert!(err(&output).contains("4 rows have no score"), "{}", err(&output));
 
     let with_lines =
         run(folder.path(), &["score", "--method", "attention:last"], "{\"func\": \"int f()\\n{\\n}\"}\n");

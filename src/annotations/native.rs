@@ -31,6 +31,13 @@ pub fn parse(line: &str) -> Result<Row, RowProblem> {
     let line = line.trim();
     let not_json = |error: serde_json::Error| match error.classify() {
         serde_json::error::Category::Data => RowProblem::NotARecord(message(&error)),
+        // Something else in place of a name is an error of syntax to serde.
+        serde_json::error::Category::Syntax
+            if serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok() =>
+        {
+            let place = error.column();
+            RowProblem::NotARecord(format!("expected a string at byte {place}"))
+        }
         _ => RowProblem::NotJson(message(&error)),
     };
     if !line.starts_with('{') {
@@ -497,12 +504,12 @@ mod tests {
         assert!(reason("{\"label\":").starts_with("is not JSON: EOF while parsing"));
         assert_eq!(reason("[1]"), "is not a JSON object");
         assert!(reason("x").starts_with("is not JSON"));
-        assert!(reason("{}").contains("missing field `label`"));
+        assert!(reason("{}").contains("there is no field `label`"));
         assert!(reason(r#"{"label":"bad"}"#).contains("unknown name `bad`, expected one of `vulnerable`"));
         for (line, part) in [
             (r#"{"label":"benign","range":[0,1]}"#, "`range` is [0, 1]"),
             (r#"{"label":"benign","range":[3,2]}"#, "`range` is [3, 2]"),
-            (r#"{"label":"benign","range":[-1,2]}"#, "invalid value"),
+            (r#"{"label":"benign","range":[-1,2]}"#, "integer `-1`, expected a whole number from 0"),
             (r#"{"label":"benign","range":[1,10000001]}"#, "from 1 to 10000000"),
             (
                 r#"{"label":"vulnerable","lines":[{"line":2000000000000,"text":"a","label":"flaw"}]}"#,
