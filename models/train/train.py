@@ -171,7 +171,7 @@ def token_weights(split, vocabulary, rank_weight, prior=500.0):
     held.data[:] = 1.0
     projects = np.unique([row.get("project") or row["source"] for row in split.rows], return_inverse=True)[1]
     spread = csr_matrix((np.ones(len(split)), (projects, np.arange(len(split)))), shape=(projects.max() + 1, len(split))) @ held
-    rare = np.asarray((spread > 0).sum(0)).ravel() < 8
+    rare = np.asarray((spread > 0).sum(0)).ravel() < min(8, spread.shape[0])
     held = held @ csr_matrix((np.where(rare, 0.0, 1.0), (np.arange(vocabulary), np.arange(vocabulary))), shape=(vocabulary, vocabulary))
     kept = np.nonzero((split.source == "mined") & ((split.target == 1) | split.unpaired))[0]
     sides = np.array(split.pairs)
@@ -705,7 +705,7 @@ def main():
         # Two coordinates say at once what a linear classifier makes of the token: without and with ranking.
         for place, rank_weight in enumerate((0.0, 2.0)):
             weights = token_weights(train, vocabulary, rank_weight)
-            vectors[:, place] = 0.12 * np.clip(weights / weights[weights != 0].std(), -3, 3)
+            vectors[:, place] = 0.12 * np.clip(weights / max(np.sqrt(np.square(weights).sum() / max(1, (weights != 0).sum())), 1e-9), -3, 3)
         np.save(vectors_path, vectors)
     config = configuration(args, vocabulary)
     if not os.path.exists(os.path.join(args.work, "final.pt")):
