@@ -9,6 +9,13 @@ from torch.nn import functional
 
 def margins_of(model, ids, mask, dtype=torch.bfloat16):
     """z1 - z0 of each row of `ids` (int64, rows x tokens; `mask` 1 where a token is real), differentiable."""
+    x, head = hidden_of(model, ids, mask, dtype)[:, 0], model.classifier
+    logits = head.out_proj(torch.tanh(head.dense(x.float())))
+    return logits[:, 1] - logits[:, 0]
+
+
+def hidden_of(model, ids, mask, dtype=torch.bfloat16, first=True):
+    """The last layer's output, of `<s>` only (`first`) or of all tokens."""
     roberta, config = model.roberta, model.config
     embeddings = roberta.embeddings
     heads = config.num_attention_heads
@@ -20,7 +27,7 @@ def margins_of(model, ids, mask, dtype=torch.bfloat16):
     layers = roberta.encoder.layer
     for number, layer in enumerate(layers):
         attention = layer.attention.self
-        last = number == len(layers) - 1
+        last = first and number == len(layers) - 1
         read = x[:, :1] if last else x
         split = lambda t: t.unflatten(-1, (heads, -1)).transpose(1, 2)
         q, k, v = (split(linear(part, source)) for part, source in ((attention.query, read), (attention.key, x), (attention.value, x)))
@@ -28,9 +35,7 @@ def margins_of(model, ids, mask, dtype=torch.bfloat16):
         x = layer_norm(layer.attention.output.LayerNorm, linear(layer.attention.output.dense, mixed) + read)
         inner = functional.gelu(linear(layer.intermediate.dense, x))
         x = layer_norm(layer.output.LayerNorm, linear(layer.output.dense, inner) + x)
-    head = model.classifier
-    logits = head.out_proj(torch.tanh(head.dense(x[:, 0].float())))
-    return logits[:, 1] - logits[:, 0]
+    return x
 
 
 def linear(module, x):
