@@ -245,6 +245,10 @@ class Training(unittest.TestCase):
             self.assertTrue(all(torch.equal(a, b) for a, b in zip(first.values(), pretrained().values())))
 
             _, whole, _ = classified("whole", 12)
+            train.STOPPING.append(True)  # as a signal does
+            with self.assertRaisesRegex(SystemExit, "stopped behind step 1"):
+                classified("pieces", 12)
+            train.STOPPING.clear()
             self.assertIsNone(classified("pieces", 12, stop=1))
             _, pieces, stable = classified("pieces", 12)
             self.assertEqual(whole["step"], pieces["step"])

@@ -15,6 +15,8 @@ import json
 import math
 import os
 import shutil
+import signal
+import sys
 import time
 
 import numpy as np
@@ -28,6 +30,20 @@ from measures import auc, auc_of_like_length, budget, calibration_error, of_like
 SEED = 20261130
 # Parts of identifiers (an underscore stays with the part behind it), numbers, runs of punctuation
 PIECES = r"_*\p{Lu}*\p{Ll}+|_*\p{Lu}+|\p{N}[\p{L}\p{N}]*|_+|[^\s\p{L}\p{N}_]+|\p{L}"
+
+
+STOPPING = []  # signals received: the step at hand is finished, the state saved, and the program ends
+
+
+def ask_to_stop(number, _):
+    if STOPPING:  # asked twice: at once
+        raise KeyboardInterrupt
+    STOPPING.append(number)
+
+
+def stop_if_asked(step):
+    if STOPPING:
+        sys.exit(f"stopped behind step {step}; the same command goes on from there")
 
 
 def log(*words):
@@ -421,11 +437,12 @@ def pretrain(args, train, model):
         torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
         opt.step()
         sums.append(loss.item())
-        if (step + 1) % args.every == 0 or step + 1 == steps:
+        if STOPPING or (step + 1) % args.every == 0 or step + 1 == steps:
             spent = used + time.process_time() - clock
             log(f"pretraining {step + 1}/{steps} loss {np.mean(sums):.4f}; {spent:.0f} CPU-seconds")
             sums = []
             save(state_path, model=both.state_dict(), opt=opt.state_dict(), step=step + 1, steps=steps, used=spent)
+            stop_if_asked(step + 1)
     save(done, encoder=model.roberta.state_dict(), steps=steps)
 
 
@@ -451,7 +468,8 @@ def classify(args, train, valid, model):
         model.load_state_dict(held["model"])
         opt.load_state_dict(held["opt"])
         average, first, used = held["average"], held["step"], held["used"]
-        best = torch.load(done)["score"]  # of any run of this folder
+        if os.path.exists(done):
+            best = torch.load(done)["score"]  # of any run of this folder
         log("resumed at step", first)
     usable = train.source == "mined" if (train.source == "mined").any() else np.ones(len(train), dtype=bool)
     # Data sets without unpaired benign functions would teach "Linux is vulnerable": they take part in the ranking only.
@@ -523,21 +541,24 @@ def classify(args, train, valid, model):
             spent = time.process_time() - clock
             log(f"step {step + 1}/{steps} class {sums[0] / 25:.4f} rank {sums[1] / 25:.4f}; {seen / spent:.0f} tokens a CPU-second, {used + spent:.0f} CPU-seconds")
             sums[:] = 0
-        if (step + 1) % args.every == 0 or step + 1 == steps:
+        look = (step + 1) % args.every == 0 or step + 1 == steps
+        if look:
             current = {name: value.clone() for name, value in model.state_dict().items()}
             model.load_state_dict(average)
             figures = selection(valid, chosen, margins(model, valid, chosen, torch.bfloat16))
             model.load_state_dict(current)
             score = sum(figures.values())
             log("valid:", ", ".join(f"{k} {v:.4f}" for k, v in figures.items()), f"sum {score:.4f}")
-            spent = used + time.process_time() - clock
             if score > best:
                 best = score
-                save(done, model=average, step=step + 1, steps=steps, used=spent, score=score, **figures)
-            state = {"model": current, "opt": opt.state_dict(), "average": average, "step": step + 1, "steps": steps, "used": spent}
+                save(done, model=average, step=step + 1, steps=steps, used=used + time.process_time() - clock, score=score, **figures)
+        if look or STOPPING:
+            spent = used + time.process_time() - clock
+            state = {"model": model.state_dict(), "opt": opt.state_dict(), "average": average, "step": step + 1, "steps": steps, "used": spent}
             save(state_path, **state)
             if step + 1 <= (1 - COOLING) * steps:
                 save(stable_path, **state)
+            stop_if_asked(step + 1)
     held = torch.load(done)
     kept = {k: v for k, v in held.items() if k != "model"} | {"steps": steps, "cpu_seconds": used + time.process_time() - clock}
     with open(finished, "w") as out:
@@ -715,6 +736,8 @@ def main():
             vectors[:, place] = 0.12 * np.clip(weights / max(np.sqrt(np.square(weights).sum() / max(1, (weights != 0).sum())), 1e-9), -3, 3)
         np.save(vectors_path, vectors)
     config = configuration(args, vocabulary)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask_to_stop)
     pretrain(args, train, start(args, config, pretrained=False))
     calibrate(args, valid, classify(args, train, valid, start(args, config)))
     export(args, config)
