@@ -575,9 +575,10 @@ def calibrate(args, valid, model):
 
     done = os.path.join(args.run, "final.pt")
     z = margins(model, valid, np.arange(len(valid)))
-    scale = max(float(z.std()), 1e-9)  # the solver stops early on margins near zero
-    fit = LogisticRegression(C=1e6).fit(z[:, None] / scale, valid.target)
-    slope, offset = float(fit.coef_[0, 0]) / scale, float(fit.intercept_[0])
+    middle, scale = float(z.mean()), max(float(z.std()), 1e-9)  # standardised: the solver stops early where margins hardly vary
+    fit = LogisticRegression(C=1e6).fit((z[:, None] - middle) / scale, valid.target)
+    slope = float(fit.coef_[0, 0]) / scale
+    offset = float(fit.intercept_[0]) - slope * middle
     log(f"calibration: slope {slope:.4f} offset {offset:.4f}")
     if slope <= 0:
         log("not calibrated: on valid, higher margins are no more often vulnerable")
