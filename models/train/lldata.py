@@ -79,16 +79,11 @@ STRIDE = 382  # overlapping by a quarter
 
 
 def windows(length, window=WINDOW, stride=STRIDE):
-    """Starts and ends of the windows over `length` code tokens (semantics: windows overlapping by a quarter)."""
+    """Starts and ends of the windows over `length` code tokens, as linelens cuts them: the last one is as long as the others."""
     if length <= window:
         return [(0, length)]
-    out, start = [], 0
-    while True:
-        end = min(start + window, length)
-        out.append((start, end))
-        if end == length:
-            return out
-        start += stride
+    starts = [*range(0, length - window, stride), length - window]
+    return [(start, start + window) for start in starts]
 
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
