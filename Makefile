@@ -9,10 +9,10 @@ LINELENS := target/release/linelens
 DEMO := examples/records.c:42
 
 .DEFAULT_GOAL := help
-.PHONY: help demo setup build fmt lint test clean
+.PHONY: help demo setup build fmt lint test eval-default clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: setup build ## build linelens and explain a function of examples/
 	$(LINELENS) explain $(DEMO) --color $(if $(NO_COLOR),never,always)
@@ -34,6 +34,9 @@ lint: ## check formatting and run clippy
 
 test: setup ## run every check: format, lints, tests, dependencies, editors
 	scripts/test.sh
+
+eval-default: setup build ## DATA=FOLDER: the figures of the built-in detector's model card (about an hour)
+	models/train/eval-default.sh $(DATA)
 
 clean: ## remove everything that was built or installed here
 	rm -rf target .linelens-env .tools editors/vscode/node_modules editors/vscode/dist

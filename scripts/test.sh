@@ -14,7 +14,7 @@ step() {
 
 shell_syntax() {
     local script
-    for script in .ci/run scripts/*.sh; do
+    for script in .ci/run scripts/*.sh models/train/*.sh; do
         bash -n "$script"
         test -x "$script" || { echo "$script is not executable" >&2; return 1; }
     done

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/goldens/default_attention.json: what PyTorch says of the trained checkpoint on the functions there.
 
-`goldens.py --work DIR --model models/default --goldens tests/goldens`
+`goldens.py --run models/train/work/seed-0 --model models/default --goldens tests/goldens`
 
 Eager attention, float32, batch 1, no padding. The golden is tied to model.onnx by its sha256: run again whenever the model changes.
 """
@@ -13,7 +13,7 @@ import os
 import torch
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
-from lldata import WINDOW, strip_comments
+from lldata import WINDOW, load_tokenizer, strip_comments
 
 FINGERPRINT = 'if (len > sizeof(buf)) {\n\t\treturn -EINVAL; \r\n} "ü€🙂" x->y[0x1f]  \t\n\n a_b'
 # With encode_special_tokens (as here) these are characters of the code; without it they would become special tokens.
@@ -38,18 +38,16 @@ def sha256(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", required=True)
+    parser.add_argument("--run", required=True, help="folder of final.pt")
     parser.add_argument("--model", required=True)
     parser.add_argument("--goldens", required=True)
     args = parser.parse_args()
-    # As everyone loads it: special tokens in the text are not looked for (they are text), see train.load_tokenizer.
-    from train import load_tokenizer
-
+    # As everyone loads it: special tokens in the text are not looked for (they are text).
     tokenizer = load_tokenizer(os.path.join(args.model, "tokenizer.json"))
     config = RobertaConfig.from_pretrained(args.model)
     config._attn_implementation = "eager"
     model = RobertaForSequenceClassification(config)
-    model.load_state_dict(torch.load(os.path.join(args.work, "final.pt"), weights_only=False)["model"])
+    model.load_state_dict(torch.load(os.path.join(args.run, "final.pt"))["model"])
     model.eval()
     functions = []
     for name in sorted(n for n in os.listdir(args.goldens) if n.endswith(".c")):

@@ -5,8 +5,9 @@ Stages, each skipped when its result is in --work already (an interrupted one re
   tokenizer  byte-level BPE on the training functions, comments stripped        -> tokenizer.json
   tokens     token ids of every split                                           -> tokens-<split>.npz
   embed      word vectors: PPMI of neighbouring tokens, truncated SVD           -> embeddings.npy
-  classify   classification + pairwise ranking, chosen on valid                 -> best.pt
-  calibrate  temperature and bias on valid, folded into the classifier          -> final.pt
+  pretrain   masked-language modelling on the training functions (optional)     -> pretrained.pt
+  classify   classification + pairwise ranking, chosen on valid                 -> seed-N/best.pt
+  calibrate  temperature and bias on valid, folded into the classifier          -> seed-N/final.pt
   export     config.json, tokenizer.json, model.onnx, detector.toml             -> --out
 """
 import argparse
@@ -14,20 +15,35 @@ import json
 import math
 import os
 import shutil
+import signal
+import sys
 import time
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from lldata import load_split, strip_comments, windows
+from fast import hidden_of, margins_of
+from lldata import BOS, EOS, MASK, PAD, SPECIAL, WINDOW, Split, group_sizes, load_split, load_tokenizer, pad, strip_comments, tokenise, window_batches
+from measures import auc, auc_of_like_length, budget, calibration_error, of_like_length, ranked_right
 
 SEED = 20261130
-SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-BOS, PAD, EOS, _, MASK = range(5)
-# (until this share of the steps, code tokens of a window, pairs and unpaired benign functions a step): short windows first,
-# where the few tokens that differ between a function and its fix weigh most and a step is cheap
-CURRICULUM = ((0.65, 62, 16), (0.89, 190, 8), (1.0, 510, 5))
+# Parts of identifiers (an underscore stays with the part behind it), numbers, runs of punctuation
+PIECES = r"_*\p{Lu}*\p{Ll}+|_*\p{Lu}+|\p{N}[\p{L}\p{N}]*|_+|[^\s\p{L}\p{N}_]+|\p{L}"
+
+
+STOPPING = []  # signals received: the step at hand is finished, the state saved, and the program ends
+
+
+def ask_to_stop(number, _):
+    if STOPPING:  # asked twice: at once
+        raise KeyboardInterrupt
+    STOPPING.append(number)
+
+
+def stop_if_asked(step):
+    if STOPPING:
+        sys.exit(f"stopped behind step {step}; the same command goes on from there")
 
 
 def log(*words):
@@ -37,71 +53,41 @@ def log(*words):
 # ---------------------------------------------------------------- tokenizer
 
 
-def train_tokenizer(texts, vocabulary):
+def train_tokenizer(rows, vocabulary):
+    """Byte-level BPE of parts of identifiers, learned from the share of projects that use a part, not from how often.
+
+    Project names and house styles then get no tokens of their own; whitespace gets none at all (layout is a project's, too).
+    """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE(unk_token=None))
-    # Words (identifiers and numbers) and runs of punctuation with at most one leading space; runs of whitespace
-    # stay whole, so that a token never holds the non-whitespace text of two lines.
-    split = Regex(r" ?[\p{L}\p{N}_]+| ?[^\s\p{L}\p{N}_]+|\s+")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(split, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(Regex(r"\s+"), "removed"),
+            pre_tokenizers.Split(Regex(PIECES), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        min_frequency=5,
+        min_frequency=4,
         max_token_length=24,
         special_tokens=[AddedToken(s, lstrip=s == "<mask>", special=True, normalized=False) for s in SPECIAL],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    pieces = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(r"\s+"), "removed"), pre_tokenizers.Split(Regex(PIECES), "isolated")])
+    used = {}
+    for row in rows:
+        of_project = used.setdefault(row.get("project") or row["source"], set())
+        of_project.update(piece for piece, _ in pieces.pre_tokenize_str(strip_comments(row["func"])))
+    tokenizer.train_from_iterator(("\n".join(sorted(of_project)) for of_project in used.values()), trainer)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", EOS), ("<s>", BOS), trim_offsets=False, add_prefix_space=False)
     return tokenizer
 
 
-def load_tokenizer(path):
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(path)
-    tokenizer.encode_special_tokens = True  # "<s>" in a function is three characters, not a special token
-    return tokenizer
-
-
 # ---------------------------------------------------------------- tokens
-
-
-class Split:
-    """The rows of a split with their code tokens (no special tokens)."""
-
-    def __init__(self, rows, ids, starts):
-        self.rows, self.ids, self.starts = rows, ids, starts
-        self.target = np.array([r["target"] for r in rows])
-        self.source = np.array([r["source"] for r in rows])
-        pairs = {}
-        for i, row in enumerate(rows):
-            if row.get("pair_id"):
-                pairs.setdefault(row["pair_id"], {})[row["target"]] = i
-        self.pairs = [(p[1], p[0]) for p in pairs.values() if 0 in p and 1 in p]
-        paired = {i for pair in self.pairs for i in pair}
-        self.unpaired = np.array([i not in paired for i in range(len(rows))], dtype=bool)
-
-    def code(self, i):
-        return self.ids[self.starts[i] : self.starts[i + 1]]
-
-    def __len__(self):
-        return len(self.rows)
-
-
-def tokenise(rows, tokenizer):
-    ids, starts = [], [0]
-    for at in range(0, len(rows), 512):
-        batch = [strip_comments(r["func"]) for r in rows[at : at + 512]]
-        for encoding in tokenizer.encode_batch(batch, add_special_tokens=False):
-            ids.append(np.array(encoding.ids, dtype=np.int32))
-            starts.append(starts[-1] + len(encoding.ids))
-    return np.concatenate(ids), np.array(starts)
 
 
 def load_tokens(args, split):
@@ -149,6 +135,36 @@ def word_vectors(split, vocabulary, size, reach=5):
     return (vectors * 0.04 * math.sqrt(size)).astype(np.float32)
 
 
+def token_weights(split, vocabulary, rank_weight, prior=500.0):
+    """Weights of a linear classifier of the tokens that a function holds: cross-entropy plus `rank_weight` times the ranking loss of pairs."""
+    from scipy.optimize import minimize
+    from scipy.sparse import csr_matrix
+    from scipy.special import expit
+
+    owner = np.repeat(np.arange(len(split)), np.diff(split.starts))
+    held = csr_matrix((np.ones(len(split.ids)), (owner, split.ids)), shape=(len(split), vocabulary))
+    held.data[:] = 1.0
+    projects = np.unique(split.project, return_inverse=True)[1]
+    spread = csr_matrix((np.ones(len(split)), (projects, np.arange(len(split)))), shape=(projects.max() + 1, len(split))) @ held
+    rare = np.asarray((spread > 0).sum(0)).ravel() < min(8, spread.shape[0])
+    held = held @ csr_matrix((np.where(rare, 0.0, 1.0), (np.arange(vocabulary), np.arange(vocabulary))), shape=(vocabulary, vocabulary))
+    kept = np.nonzero((split.source == "mined") & ((split.target == 1) | split.unpaired))[0]
+    sides = np.array(split.pairs)
+    x, d = held[kept].tocsr(), (held[sides[:, 0]] - held[sides[:, 1]]).tocsr()
+    sign = np.where(split.target[kept] == 1, 1.0, -1.0)
+    balance = len(kept) / 2 / np.where(sign > 0, (sign > 0).sum(), (sign < 0).sum())
+    xt, dt = x.T.tocsr(), d.T.tocsr()
+
+    def loss(w):
+        margin, rank = sign * (x @ w[:-1] + w[-1]), d @ w[:-1]
+        value = balance @ np.logaddexp(0, -margin) + rank_weight * np.logaddexp(0, -rank).sum() + prior / 2 * w[:-1] @ w[:-1]
+        back = -balance * sign * expit(-margin)
+        gradient = xt @ back - rank_weight * (dt @ expit(-rank)) + prior * w[:-1]
+        return value, np.append(gradient, back.sum())
+
+    return minimize(loss, np.zeros(vocabulary + 1), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x[:-1]
+
+
 # ---------------------------------------------------------------- model
 
 
@@ -184,41 +200,19 @@ def classifier(config, attention="sdpa"):
 
 
 def pad_batch(sequences):
-    """Code tokens -> input_ids and attention_mask with <s>, </s> and padding to the longest."""
-    width = max(len(s) for s in sequences) + 2
-    ids = np.full((len(sequences), width), PAD, dtype=np.int64)
-    for row, s in enumerate(sequences):
-        ids[row, 0] = BOS
-        ids[row, 1 : len(s) + 1] = s
-        ids[row, len(s) + 1] = EOS
-    ids = torch.from_numpy(ids)
-    return ids, (ids != PAD).long()
+    return tuple(torch.from_numpy(x) for x in pad(sequences))
 
 
 @torch.no_grad()
-def margins(model, split, chosen, tokens=12000):
+def margins(model, split, chosen, dtype=torch.float32):
     """z1 - z0 of each chosen function: the maximum over its windows."""
     model.eval()
-    pieces = []
-    for i in chosen:
-        code = split.code(i)
-        for start, end in windows(len(code)):
-            pieces.append((end - start, i, code[start:end]))
-    pieces.sort(key=lambda p: p[0])
-    best = {}
-    at = 0
-    while at < len(pieces):
-        count = 1
-        while at + count < len(pieces) and (count + 1) * (pieces[at + count][0] + 2) <= tokens:
-            count += 1
-        part = pieces[at : at + count]
-        ids, mask = pad_batch([p[2] for p in part])
-        logits = model(input_ids=ids, attention_mask=mask).logits
-        for (_, i, _), z in zip(part, (logits[:, 1] - logits[:, 0]).tolist()):
-            best[i] = max(best.get(i, -1e9), z)
-        at += count
+    best = np.full(len(split), -np.inf)
+    for part in window_batches(split, chosen):
+        z = margins_of(model, *pad_batch([code for _, code in part]), dtype)
+        np.maximum.at(best, [i for i, _ in part], z.numpy())
     model.train()
-    return np.array([best[i] for i in chosen])
+    return best[chosen]
 
 
 # ---------------------------------------------------------------- sampling
@@ -277,41 +271,48 @@ def common_ends(a, b):
     return prefix, int(differ[0]) if len(differ) else n
 
 
-def drop_words(code, rate, rng, spare=(0, 0)):
-    """Replaces a share of the tokens by <mask>, but none in the half-open range `spare`."""
-    code = code.copy()
-    hit = rng.random(len(code)) < rate
-    hit[spare[0] : spare[1]] = False
-    code[hit] = MASK
-    return code
+def drop_words(code, rate, rng):
+    """Replaces a share of the tokens by <mask>."""
+    return np.where(rng.random(len(code)) < rate, MASK, code)
 
 
 def pair_windows(a, b, window, rate, rng):
-    """The same window of a function and of its fix, around where they differ, with the same words dropped."""
+    """The same window of a function and of its fix, around where they first differ.
+
+    Both come out equally long, and what they share is masked alike, so that nothing but the code tells them apart.
+    """
     prefix, suffix = common_ends(a, b)
-    start, _ = crop(max(len(a), len(b)), window, rng, around=prefix)
-    start = min(start, max(0, min(len(a), len(b)) - window // 8))
+    window = min(window, len(a), len(b))
+    start, end = crop(min(len(a), len(b)), window, rng, around=prefix)
     state = rng.integers(0, 2**32)
     out = []
     for code in (a, b):
         noise = np.random.default_rng(state)
-        code = code.copy()
-        end = len(code) - suffix
-        head = noise.random(prefix) < rate
-        tail = noise.random(suffix) < rate
-        code[:prefix][head] = MASK
-        code[end:][tail] = MASK
-        out.append(code[start : start + window])
+        head, tail = noise.random(prefix), noise.random(suffix)
+        hit = np.concatenate([head, noise.random(len(code) - prefix - suffix), tail]) < rate
+        out.append(np.where(hit, MASK, code)[start:end])
     return out
 
 
 # ---------------------------------------------------------------- stages
 
 
-def learning_rate(step, steps, peak, warm=0.06):
-    if step < warm * steps:
-        return peak * (step + 1) / (warm * steps)
-    return peak * 0.5 * (1 + math.cos(math.pi * (step - warm * steps) / (steps - warm * steps))) + 1e-6
+COOLING = 0.3  # share of the steps at the end, in which the learning rate falls
+
+
+def learning_rate(step, steps, peak, warm=40):
+    """Warm-up, constant, linear descent to zero: a state from before the descent serves a run of any length."""
+    return peak * min(1.0, (step + 1) / warm, (steps - step) / (COOLING * steps))
+
+
+def resumable(latest, stable, steps):
+    """The latest state that a run of `steps` steps passes through, or None; `stable` is the last one before a descent."""
+    for path in (latest, stable):
+        if os.path.exists(path):
+            held = torch.load(path)
+            if held["steps"] == steps or held["step"] <= (1 - COOLING) * min(steps, held["steps"]):
+                return held
+    return None
 
 
 def optimiser(model, decay=0.01):
@@ -325,9 +326,9 @@ def save(path, **state):
     os.replace(path + ".part", path)
 
 
-def start(args, config):
-    """A fresh model whose word embedding is the word vectors; positions start near zero."""
-    torch.manual_seed(SEED)
+def start(args, config, pretrained=True):
+    """A fresh model whose word embedding is the word vectors, positions near zero; or with the pretrained encoder."""
+    torch.manual_seed(SEED + args.seed)
     model = classifier(config)
     embeddings = model.roberta.embeddings
     vectors = torch.from_numpy(np.load(os.path.join(args.work, "embeddings.npy")))
@@ -335,113 +336,235 @@ def start(args, config):
     with torch.no_grad():
         embeddings.word_embeddings.weight[known] = vectors[known]
         embeddings.position_embeddings.weight.mul_(0.1)
+    if pretrained and args.pretrain_steps:
+        model.roberta.load_state_dict(torch.load(os.path.join(args.work, "pretrained.pt"))["encoder"])
     return model
 
 
-def auc(positive, negative):
-    """Share of (positive, negative) couples ranked right, ties half."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([positive, negative]))
-    n, m = len(positive), len(negative)
-    return (ranks[:n].sum() - n * (n + 1) / 2) / (n * m)
-
-
 def selection(split, chosen, z):
-    """What valid is asked: AUC against unpaired benign functions, share of pairs ranked right, of mined functions."""
+    """What valid is asked, of mined functions: {area, ranked, area_like, ranked_like}.
+
+    area: AUC against unpaired benign functions. ranked: share of pairs ranked right. Length alone reaches 0.64 in the first and, read
+    backwards, 0.86 in the second, so both also among functions of like length: area_like within fifths of length, ranked_like of
+    pairs within 5%.
+    """
     at = {i: k for k, i in enumerate(chosen)}
-    mined = split.source[chosen] == "mined"
-    if not mined.any():
-        mined[:] = True
-    positive = z[mined & (split.target[chosen] == 1)]
-    negative = z[mined & (split.target[chosen] == 0) & split.unpaired[chosen]]
-    both = [(z[at[v]], z[at[f]]) for v, f in split.pairs if v in at and f in at and mined[at[v]]]
-    ranked = np.mean([(v > f) + 0.5 * (v == f) for v, f in both])
-    area = auc(positive, negative) if len(negative) else 0.5
-    return float(area), float(ranked)
+    length = split.length[chosen]
+    labels = split.target[chosen] == 1
+    kept = labels | split.unpaired[chosen]
+    sides = np.array([(at[v], at[f]) for v, f in split.pairs if v in at and f in at])
+    right = ranked_right(z[sides[:, 0]], z[sides[:, 1]])
+    like = of_like_length(length[sides[:, 0]], length[sides[:, 1]])
+    benign = kept & ~labels
+    return {
+        "area": float(auc(z[labels], z[benign])) if benign.any() else 0.5,
+        "ranked": float(right.mean()),
+        "area_like": auc_of_like_length(length[kept], labels[kept], z[kept]),
+        "ranked_like": float(right[like].mean()) if like.any() else 0.5,
+    }
+
+
+def balance(kinds, vulnerable, benign, share):
+    """Weights by which both classes hold the same mix of `kinds` (one integer a function), a `share` of the way."""
+    count = kinds.max() + 1
+    out = np.ones(len(kinds), dtype=np.float32)
+    mixes = [np.bincount(kinds[group], minlength=count) / len(group) for group in (vulnerable, benign)]
+    middle = (mixes[0] + mixes[1]) / 2
+    for group, mix in zip((vulnerable, benign), mixes):
+        out[group] = 1 - share + share * (middle / np.maximum(mix, 1e-9))[kinds[group]]
+    return out
+
+
+def class_weights(split, vulnerable, benign, of_length, of_project):
+    """Weights of the classification loss: what length and project alone tell of the label is weighted away, each a share of the way."""
+    length = split.length
+    edges = np.quantile(length[np.concatenate([vulnerable, benign])], np.arange(0.1, 1.0, 0.1))
+    projects = np.unique(split.project, return_inverse=True)[1]
+    out = balance(np.digitize(length, edges), vulnerable, benign, of_length) * balance(projects, vulnerable, benign, of_project)
+    for group in (vulnerable, benign):
+        out[group] /= out[group].mean()
+    return out
+
+
+class TokenHead(torch.nn.Module):
+    """Hidden states -> logits of tokens, by the word embedding itself."""
+
+    def __init__(self, size, vocabulary):
+        super().__init__()
+        self.dense, self.norm, self.bias = torch.nn.Linear(size, size), torch.nn.LayerNorm(size), torch.nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, hidden, embedding, dtype=torch.bfloat16):
+        x = self.norm(functional.gelu(self.dense(hidden.float())))
+        return functional.linear(x.to(dtype), embedding.to(dtype)).float() + self.bias
+
+
+def pretrain(args, train, model):
+    """Masked-language modelling on windows of the training functions, vulnerable, fixed and benign alike."""
+    done, state_path = os.path.join(args.work, "pretrained.pt"), os.path.join(args.work, "pretrain-state.pt")
+    steps, first, used = args.pretrain_steps, 0, 0.0
+    if not steps or (os.path.exists(done) and torch.load(done)["steps"] == steps):
+        return
+    head = TokenHead(model.config.hidden_size, model.config.vocab_size)
+    both = torch.nn.ModuleList([model.roberta, head])
+    opt = optimiser(both)
+    held = resumable(state_path, state_path, steps)
+    if held:
+        both.load_state_dict(held["model"])
+        opt.load_state_dict(held["opt"])
+        first, used = held["step"], held["used"]
+        log("pretraining resumed at step", first)
+    sums, clock = [], time.process_time()
+    for step in range(first, steps):
+        rng = np.random.default_rng([SEED, 3, step])
+        window = int(rng.choice([126, 254, 510]))
+        # functions by their share of the tokens
+        at = rng.integers(0, len(train.ids), args.pretrain_tokens // window)
+        codes = []
+        for i in np.searchsorted(train.starts, at, "right") - 1:
+            begin, end = crop(train.length[i], window, rng)
+            codes.append(train.code(i)[begin:end])
+        ids, mask = pad_batch(codes)
+        hit = (torch.from_numpy(rng.random(ids.shape) < 0.15)) & (ids > MASK)
+        wanted = ids[hit]
+        given = np.where(rng.random(len(wanted)) < 0.9, MASK, rng.integers(MASK + 1, model.config.vocab_size, len(wanted)))
+        ids[hit] = torch.from_numpy(given)
+        opt.zero_grad()
+        logits = head(hidden_of(model, ids, mask, first=False)[hit], model.roberta.embeddings.word_embeddings.weight)
+        loss = functional.cross_entropy(logits, wanted)
+        loss.backward()
+        for group in opt.param_groups:
+            group["lr"] = learning_rate(step, steps, args.lr)
+        torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
+        opt.step()
+        sums.append(loss.item())
+        if STOPPING or (step + 1) % args.every == 0 or step + 1 == steps:
+            spent = used + time.process_time() - clock
+            log(f"pretraining {step + 1}/{steps} loss {np.mean(sums):.4f}; {spent:.0f} CPU-seconds")
+            sums = []
+            save(state_path, model=both.state_dict(), opt=opt.state_dict(), step=step + 1, steps=steps, used=spent)
+            stop_if_asked(step + 1)
+    save(done, encoder=model.roberta.state_dict(), steps=steps)
 
 
 def classify(args, train, valid, model):
-    done, state_path = os.path.join(args.work, "best.pt"), os.path.join(args.work, "classify-state.pt")
-    if os.path.exists(done) and not os.path.exists(state_path):
-        model.load_state_dict(torch.load(done)["model"])
-        return model
-    opt = optimiser(model, decay=0.05)
-    steps, first, best = args.steps, 0, -1.0
-    if os.path.exists(state_path):
-        held = torch.load(state_path)
+    """Each step: classification of whole functions (or windows of 510), and ranking of pairs in short windows around their difference.
+
+    The ranking windows are no longer than the shorter side, so both sides show equally many tokens and length teaches nothing there.
+    """
+    folder = args.run
+    done, state_path, stable_path = (os.path.join(folder, name) for name in ("best.pt", "state.pt", "stable.pt"))
+    finished = os.path.join(folder, "finished.json")
+    if os.path.exists(finished):
+        with open(finished) as file:
+            if json.load(file)["steps"] == args.steps:
+                model.load_state_dict(torch.load(done)["model"])
+                return model
+    seed = SEED + args.seed
+    opt = optimiser(model, decay=args.decay)
+    average = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    steps, first, best, used = args.steps, 0, -1.0, 0.0
+    held = resumable(state_path, stable_path, steps)
+    if held:
         model.load_state_dict(held["model"])
         opt.load_state_dict(held["opt"])
-        first, best = held["step"], held["best"]
-    pairs = train.pairs
-    benign = np.nonzero(train.unpaired & (train.target == 0))[0].tolist()
-    log(len(pairs), "pairs", len(benign), "unpaired benign")
-    streams = []
-    for number, (_, window, size) in enumerate(CURRICULUM):
-        length = np.minimum(np.diff(train.starts), window)
-        pair_stream = Stream(pairs, [max(length[v], length[f]) for v, f in pairs], size, SEED + 10 * number)
-        benign_stream = Stream(benign, length[benign], size, SEED + 10 * number + 1) if benign else None
-        streams.append((pair_stream, benign_stream))
-    # valid in training: every second pair and unpaired function
-    held_pairs = valid.pairs[::2]
-    chosen = np.array([i for p in held_pairs for i in p] + np.nonzero(valid.unpaired)[0][::2].tolist())
-    started, sums, seen = time.time(), np.zeros(4), 0
+        average, first, used = held["average"], held["step"], held["used"]
+        if os.path.exists(done):
+            best = torch.load(done)["score"]  # of any run of this folder
+        log("resumed at step", first)
+    usable = train.source == "mined" if (train.source == "mined").any() else np.ones(len(train), dtype=bool)
+    # Data sets without unpaired benign functions would teach "Linux is vulnerable": they take part in the ranking only.
+    vulnerable = np.nonzero(usable & (train.target == 1))[0]
+    benign = np.nonzero(usable & (train.target == 0) & train.unpaired)[0]
+    weight = class_weights(train, vulnerable, benign, args.length_debiasing, args.project_debiasing)
+    length = np.minimum(train.length, WINDOW)
+    log(len(train.pairs), "pairs", len(vulnerable), "vulnerable", len(benign), "unpaired benign")
+    half = args.batch // 2
+    streams = [Stream(list(group), length[group], half, seed + k) for k, group in enumerate((vulnerable, benign))]
+    shorter = np.array([min(length[v], length[f]) for v, f in train.pairs])
+    pair_stream = Stream(train.pairs, shorter, args.pairs, seed + 7)
+    chosen = np.nonzero(valid.source == "mined")[0] if (valid.source == "mined").any() else np.arange(len(valid))
+    sums, seen, clock = np.zeros(2), 0, time.process_time()
     model.train()
     for step in range(first, steps):
-        rng = np.random.default_rng([SEED, 2, step])
-        torch.manual_seed(SEED + step)
-        stage = next(k for k, (until, _, _) in enumerate(CURRICULUM) if step < until * steps)
-        window = CURRICULUM[stage][1]
-        pair_stream, benign_stream = streams[stage]
-        couples = pair_stream.batch(step)
-        sides = [pair_windows(train.code(v), train.code(f), window, args.word_dropout, rng) for v, f in couples]
-        ids, mask = pad_batch([s[0] for s in sides] + [s[1] for s in sides])
-        logits = model(input_ids=ids, attention_mask=mask).logits
-        seen += int(mask.sum())
-        z = logits[:, 1] - logits[:, 0]
-        n = len(couples)
-        published = torch.tensor([train.source[v] != "mined" for v, _ in couples])
-        smooth = args.smoothing
-        soft = lambda z, y: functional.binary_cross_entropy_with_logits(z, torch.full_like(z, y * (1 - 2 * smooth) + smooth), reduction="none")
-        # Data sets without unpaired benign functions would teach "Linux is vulnerable": both sides weigh alike there.
-        fix_weight = torch.where(published, torch.tensor(0.5), torch.tensor(args.fix_weight))
-        vulnerable_weight = torch.where(published, torch.tensor(0.5), torch.tensor(1.0))
-        loss_v = (soft(z[:n], 1.0) * vulnerable_weight).mean()
-        loss_f = (soft(z[n:], 0.0) * fix_weight).mean()
-        rank = functional.softplus(-(z[:n] - z[n:])).mean()
-        loss = loss_v + loss_f + args.rank_weight * rank
+        rng = np.random.default_rng([seed, 2, step])
         opt.zero_grad()
-        loss.backward()
-        sums[:3] += loss_v.item(), loss_f.item(), rank.item()
-        if benign_stream:
-            codes = []
-            for i in benign_stream.batch(step):
+        # classification
+        codes, labels, weights = [], [], []
+        for stream, label in zip(streams, (1.0, 0.0)):
+            for i in stream.batch(step):
                 code = train.code(i)
-                start, end = crop(len(code), window, rng)
+                start, end = crop(len(code), WINDOW, rng)
                 codes.append(drop_words(code[start:end], args.word_dropout, rng))
-            ids, mask = pad_batch(codes)
-            logits = model(input_ids=ids, attention_mask=mask).logits
-            seen += int(mask.sum())
-            loss_b = soft(logits[:, 1] - logits[:, 0], 0.0).mean()
-            loss_b.backward()
-            sums[3] += loss_b.item()
+                labels.append(label * (1 - 2 * args.smoothing) + args.smoothing)
+                weights.append(weight[i])
+        weights = torch.tensor(weights)
+        labels = torch.tensor(labels)
+        order = np.argsort([len(c) for c in codes])
+        sorted_lengths = [len(codes[k]) + 2 for k in order]
+        for begin, end in group_sizes(sorted_lengths, 8192):
+            part = order[begin:end]
+            ids, mask = pad_batch([codes[k] for k in part])
+            seen += ids.numel()
+            z = margins_of(model, ids, mask)
+            loss = (functional.binary_cross_entropy_with_logits(z, labels[part], reduction="none") * weights[part]).sum() / len(codes)
+            loss.backward()
+            sums[0] += loss.item()
+        # ranking
+        couples = pair_stream.batch(step)
+        sides = []
+        for v, f in couples:
+            a, b = train.code(v), train.code(f)
+            window = args.rank_windows[int(rng.integers(len(args.rank_windows)))]
+            sides.append(pair_windows(a, b, window, args.word_dropout, rng))
+        order = np.argsort([max(len(a), len(b)) for a, b in sides])
+        sorted_lengths = [2 * max(len(a), len(b)) + 4 for a, b in (sides[k] for k in order)]
+        for begin, end in group_sizes(sorted_lengths, 8192):
+            part = [sides[k] for k in order[begin:end]]
+            ids, mask = pad_batch([a for a, _ in part] + [b for _, b in part])
+            seen += ids.numel()
+            z = margins_of(model, ids, mask)
+            up, down = z[: len(part)], z[len(part) :]
+            loss = functional.softplus(-(up - down)).sum() / len(couples)
+            (args.rank_weight * loss).backward()
+            sums[1] += loss.item()
+        rate = learning_rate(step, steps, args.lr)
         for group in opt.param_groups:
-            group["lr"] = learning_rate(step, steps, args.lr)
+            group["lr"] = rate
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         opt.step()
-        if (step + 1) % 50 == 0:
-            log(f"step {step + 1}/{steps} v {sums[0] / 50:.3f} f {sums[1] / 50:.3f} rank {sums[2] / 50:.3f} b {sums[3] / 50:.3f} {seen / (time.time() - started):.0f} tokens/s")
+        keep = min(args.average, (step + 1) / (step + 10))
+        with torch.no_grad():
+            for name, value in model.state_dict().items():
+                if value.is_floating_point():
+                    average[name].lerp_(value, 1 - keep)
+        if (step + 1) % 25 == 0:
+            spent = time.process_time() - clock
+            log(f"step {step + 1}/{steps} class {sums[0] / 25:.4f} rank {sums[1] / 25:.4f}; {seen / spent:.0f} tokens a CPU-second, {used + spent:.0f} CPU-seconds")
             sums[:] = 0
-        if (step + 1) % args.every == 0 or step + 1 == steps:
-            area, ranked = selection(valid, chosen, margins(model, valid, chosen))
-            log(f"valid half: AUC v unpaired {area:.4f}, pairs ranked right {ranked:.4f}")
-            if area + ranked > best:
-                best = area + ranked
-                save(done, model=model.state_dict(), step=step + 1, area=area, ranked=ranked)
-            save(state_path, model=model.state_dict(), opt=opt.state_dict(), step=step + 1, best=best)
-    os.remove(state_path)
+        look = (step + 1) % args.every == 0 or step + 1 == steps
+        if look:
+            current = {name: value.clone() for name, value in model.state_dict().items()}
+            model.load_state_dict(average)
+            figures = selection(valid, chosen, margins(model, valid, chosen, torch.bfloat16))
+            model.load_state_dict(current)
+            score = sum(figures.values())
+            log("valid:", ", ".join(f"{k} {v:.4f}" for k, v in figures.items()), f"sum {score:.4f}")
+            if score > best:
+                best = score
+                save(done, model=average, step=step + 1, steps=steps, used=used + time.process_time() - clock, score=score, **figures)
+        if look or STOPPING:
+            spent = used + time.process_time() - clock
+            state = {"model": model.state_dict(), "opt": opt.state_dict(), "average": average, "step": step + 1, "steps": steps, "used": spent}
+            save(state_path, **state)
+            if step + 1 <= (1 - COOLING) * steps:
+                save(stable_path, **state)
+            stop_if_asked(step + 1)
     held = torch.load(done)
-    log("chosen: step", held["step"], "AUC", held["area"], "ranked", held["ranked"])
+    kept = {k: v for k, v in held.items() if k != "model"} | {"steps": steps, "cpu_seconds": used + time.process_time() - clock}
+    with open(finished, "w") as out:
+        json.dump(kept, out)
+    os.remove(state_path)
+    log("chosen:", kept)
     model.load_state_dict(held["model"])
     return model
 
@@ -450,12 +573,16 @@ def calibrate(args, valid, model):
     """Platt scaling of valid's margins, folded into the last layer; the threshold that flags 10% of valid's benign."""
     from sklearn.linear_model import LogisticRegression
 
-    done = os.path.join(args.work, "final.pt")
+    done = os.path.join(args.run, "final.pt")
     z = margins(model, valid, np.arange(len(valid)))
-    fit = LogisticRegression(C=1e6).fit(z[:, None], valid.target)
-    slope, offset = float(fit.coef_[0, 0]), float(fit.intercept_[0])
+    middle, scale = float(z.mean()), max(float(z.std()), 1e-9)  # standardised: the solver stops early where margins hardly vary
+    fit = LogisticRegression(C=1e6).fit((z[:, None] - middle) / scale, valid.target)
+    slope = float(fit.coef_[0, 0]) / scale
+    offset = float(fit.intercept_[0]) - slope * middle
     log(f"calibration: slope {slope:.4f} offset {offset:.4f}")
-    if slope > 0.05:
+    if slope <= 0:
+        log("not calibrated: on valid, higher margins are no more often vulnerable")
+    else:
         out = model.classifier.out_proj
         with torch.no_grad():
             out.weight.mul_(slope)
@@ -464,9 +591,7 @@ def calibrate(args, valid, model):
             out.bias[1] += offset / 2
         z = slope * z + offset
     p = 1 / (1 + np.exp(-z))
-    benign = np.sort(p[valid.target == 0])
-    allowed = int(0.10 * len(benign))
-    threshold = math.ceil(benign[len(benign) - allowed - 1] * 1e4) / 1e4
+    threshold = math.ceil(budget(p[valid.target == 0]) * 1e4) / 1e4
     flagged = p > threshold
     right = (flagged & (valid.target == 1)).sum()
     figures = {
@@ -474,6 +599,7 @@ def calibrate(args, valid, model):
         "benign_flagged": float(flagged[valid.target == 0].mean()),
         "precision": float(right / max(1, flagged.sum())),
         "recall": float(right / (valid.target == 1).sum()),
+        "calibration_error": calibration_error(valid.target, p),
         "slope": slope,
         "offset": offset,
     }
@@ -495,7 +621,7 @@ def export(args, config):
     import onnx
     import onnxruntime
 
-    held = torch.load(os.path.join(args.work, "final.pt"), weights_only=False)
+    held = torch.load(os.path.join(args.run, "final.pt"))
     model = classifier(config, "eager")
     model.load_state_dict(held["model"])
     model.eval()
@@ -555,44 +681,66 @@ def export(args, config):
         log(name, os.path.getsize(os.path.join(args.out, name)))
 
 
-def main():
+def arguments(given=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", nargs="+", required=True, help="folders with {train,valid,test}.jsonl[.gz] and mined-*.jsonl")
     parser.add_argument("--work", required=True, help="folder for intermediate results and checkpoints")
     parser.add_argument("--out", required=True, help="model directory to write")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--vocabulary", type=int, default=16000)
+    parser.add_argument("--vocabulary", type=int, default=12000)
     parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=2300)
-    parser.add_argument("--every", type=int, default=600, help="steps between looks at valid")
+    parser.add_argument("--pretrain-steps", type=int, default=0, help="of masked-language modelling, before anything else")
+    parser.add_argument("--pretrain-tokens", type=int, default=16384, help="a step")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--batch", type=int, default=48, help="functions a step to classify, half of them vulnerable")
+    parser.add_argument("--pairs", type=int, default=48, help="pairs a step to rank")
+    parser.add_argument("--every", type=int, default=50, help="steps between looks at valid, and checkpoints")
     parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--decay", type=float, default=0.05)
+    parser.add_argument("--average", type=float, default=0.98, help="of the running average of the weights, which is what is kept")
     parser.add_argument("--rank-weight", type=float, default=2.0)
-    parser.add_argument("--fix-weight", type=float, default=0.3)
-    parser.add_argument("--smoothing", type=float, default=0.05)
+    parser.add_argument("--rank-windows", type=int, nargs="+", default=[62, 126, 254, 510])
+    parser.add_argument("--length-debiasing", type=float, default=0.5)
+    parser.add_argument("--smoothing", type=float, default=0.02)
     parser.add_argument("--word-dropout", type=float, default=0.1)
-    args = parser.parse_args()
+    parser.add_argument("--project-debiasing", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0, help="of the fine-tuning: added to the fixed seed")
+    parser.add_argument("--run", help="folder in --work for the fine-tuned model (default: seed-N), to keep several beside each other")
+    args = parser.parse_args(given)
+    args.run = os.path.join(args.work, args.run or f"seed-{args.seed}")
+    return args
+
+
+def main():
+    args = arguments()
     torch.set_num_threads(args.threads)
     torch.manual_seed(SEED)
-    os.makedirs(args.work, exist_ok=True)
+    os.makedirs(args.run, exist_ok=True)
 
     tokenizer_path = os.path.join(args.work, "tokenizer.json")
     if not os.path.exists(tokenizer_path):
         rows = load_split(args.data, "train")
         log("tokenizer on", len(rows), "functions")
-        train_tokenizer([strip_comments(r["func"]) for r in rows], args.vocabulary).save(tokenizer_path)
+        train_tokenizer(rows, args.vocabulary).save(tokenizer_path)
     vocabulary = load_tokenizer(tokenizer_path).get_vocab_size()
     train, valid = load_tokens(args, "train"), load_tokens(args, "valid")
     for name, split in (("train", train), ("valid", valid)):
-        lengths = np.diff(split.starts)
+        lengths = split.length
         log(name, len(split), "functions", len(split.ids), "tokens; quantiles", np.quantile(lengths, [0.1, 0.5, 0.75, 0.9, 0.99]).astype(int).tolist())
     vectors_path = os.path.join(args.work, "embeddings.npy")
     if not os.path.exists(vectors_path):
-        np.save(vectors_path, word_vectors(train, vocabulary, args.hidden))
+        vectors = word_vectors(train, vocabulary, args.hidden)
+        # Two coordinates say at once what a linear classifier makes of the token: without and with ranking.
+        for place, rank_weight in enumerate((0.0, 2.0)):
+            weights = token_weights(train, vocabulary, rank_weight)
+            vectors[:, place] = 0.12 * np.clip(weights / max(np.sqrt(np.square(weights).sum() / max(1, (weights != 0).sum())), 1e-9), -3, 3)
+        np.save(vectors_path, vectors)
     config = configuration(args, vocabulary)
-    if not os.path.exists(os.path.join(args.work, "final.pt")):
-        model = classify(args, train, valid, start(args, config))
-        calibrate(args, valid, model)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask_to_stop)
+    pretrain(args, train, start(args, config, pretrained=False))
+    calibrate(args, valid, classify(args, train, valid, start(args, config)))
     export(args, config)
 
 
