@@ -209,3 +209,20 @@ fn thousands_of_records_and_overloads_cost_no_minutes() {
     assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());
     assert_eq!(found.functions.len(), 2000);
 }
+
+#[test]
+fn of_equal_texts_in_two_files_each_has_what_was_said_of_it() {
+    let here = record(1, OF_TEXT, &[3]);
+    let there = Record {
+        file: Some("other.cpp".to_string()),
+        label: Label::Benign,
+        lines: Vec::new(),
+        ..here.clone()
+    };
+    let records = [here, there];
+    let in_file = |file| vec![Place { file: Some(file), ..places(1, &[OF_TEXT]).remove(0) }];
+    assert_eq!(found(&records, &in_file("b.cpp")), [vec![(0, vec![3])]]);
+    assert_eq!(found(&records, &in_file("other.cpp")), [vec![(1, vec![])]]);
+    // A third file has a copy of which nobody spoke: the last word counts.
+    assert_eq!(found(&records, &in_file("third.cpp")), [vec![(1, vec![])]]);
+}

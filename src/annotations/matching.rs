@@ -360,8 +360,12 @@ impl<'r> Finder<'r, '_> {
         relocate::lines(record, &self.places[function], &self.lines[function], how, tools)
     }
 
-    /// One record an annotator: the surest, of those the last; the regions of a log together are one.
+    /// One record an annotator: the surest, of those one that names this very file, of those the last; the regions of a
+    /// log together are one.
     fn matched(&self, function: usize) -> Vec<Matched<'r>> {
+        let file = self.places[function].file;
+        let distance =
+            |matched: &Matched<'_>| (matched.how, file.is_none() || matched.record.file.as_deref() != file);
         let mut matched: Vec<Matched<'r>> = Vec::new();
         let mut of_annotator: HashMap<Option<&str>, usize> = HashMap::new();
         let mut found = self.found[function].clone();
@@ -373,7 +377,7 @@ impl<'r> Finder<'r, '_> {
             let at = *of_annotator.entry(new.annotator()).or_insert(matched.len());
             match matched.get_mut(at) {
                 Some(old) if are_regions_of_one_log(old.record, record) => old.join(new),
-                Some(old) if old.how >= new.how => *old = new,
+                Some(old) if distance(old) >= distance(&new) => *old = new,
                 Some(_) => {}
                 None => matched.push(new),
             }
