@@ -1,28 +1,15 @@
 //! What `linelens eval`, `unpack`, `score` and `annotations` say of the files that they are given.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // Helpers of tests are tests.
 
+mod support {
+    pub mod command;
+}
+
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn linelens(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linelens"));
-    command.args(arguments).current_dir(folder).env("XDG_CONFIG_HOME", folder).env("NO_COLOR", "1");
-    command
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    linelens(folder, arguments).output().unwrap()
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use std::process::{Output, Stdio};
+use support::command::{err, linelens, out, run};
 
 fn workspace(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
