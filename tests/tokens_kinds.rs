@@ -40,12 +40,13 @@ fn cases() -> Vec<Case> {
     serde_json::from_slice(&std::fs::read(folder().join("cases.json")).unwrap()).unwrap()
 }
 
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("word-piece-uncased", "WordPiece"),
     ("word-piece-cased", "WordPiece"),
     ("word-level", "word-level"),
     ("unigram", "Unigram"),
     ("unigram-albert", "Unigram"),
+    ("unigram-t5", "Unigram"),
     ("byte-fallback", "BPE"),
     ("byte-level-prefix", "byte-level BPE"),
 ];
@@ -84,6 +85,40 @@ fn tokens_and_spans_are_those_of_hugging_face() {
             assert_eq!(spans, case.spans, "{kind}: {:?}", case.text);
         }
     }
+}
+
+/// SentencePiece's map of characters says how long its trie is; the crate believes it and would set aside gigabytes.
+#[test]
+fn a_map_of_characters_that_is_cut_off_or_damaged_is_an_error() {
+    let mut json: Value = serde_json::from_slice(&json_of("unigram-t5")).unwrap();
+    let map = json["normalizer"]["normalizers"][0]["precompiled_charsmap"].as_str().unwrap().to_string();
+    let mut with = |map: String| {
+        json["normalizer"]["normalizers"][0]["precompiled_charsmap"] = json!(map);
+        Tokenizer::from_bytes(json.to_string().as_bytes())
+    };
+    assert!(with(map.clone()).is_ok());
+    for claims_more in
+        [format!("/////w{}", &map[6..]), map[..map.len() / 8 * 4].to_string(), "/////w==".into()]
+    {
+        let error = with(claims_more).unwrap_err().to_string();
+        assert!(error.contains("precompiled_charsmap") && error.contains("cut off"), "{error}");
+    }
+    // A trie that leads out of itself, or to no text.
+    let text = "int f(char *s)\n{\n\treturn 0; // ﬁ\n}\n";
+    let mut errors = 0;
+    for place in (8..map.len() - 4).step_by(7) {
+        let damaged = format!("{}zQ8{}", &map[..place], &map[place + 3..]);
+        let Ok(tokenizer) = with(damaged) else {
+            errors += 1;
+            continue;
+        };
+        let whole = ByteSpan::new(0, text.len());
+        match tokenizer.encode(text, whole, Normalize::None, 512, LongPolicy::Window) {
+            Ok(encoding) => assert!(encoding.tokens.iter().all(|token| token.span.of(text).is_some())),
+            Err(_) => errors += 1,
+        }
+    }
+    assert!(errors > 0);
 }
 
 /// Where a function stands in its document moves its spans and changes nothing else; a normalisation leads back to the

@@ -1,17 +1,22 @@
 """Tokens of small tokenizers of every kind, as Hugging Face's `tokenizers` gives them; writes *.json beside this file.
 
-    pip install tokenizers==0.21.4
+    pip install tokenizers==0.21.4 sentencepiece==0.2.3 protobuf
     python3 make.py
 
 Characters are counted there and bytes here. What a span holds is compared with the token once more by what Unicode says
 about its characters, with Python's unicodedata. Each tokenizer has the special tokens 0 to 4 in the order of
 tests/support/tokenizer.rs, so that its ids fit the models of tests/support/model.rs.
 """
+import base64
+import io
 import json
 import pathlib
 import re
+import tempfile
 import unicodedata
 
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 HERE = pathlib.Path(__file__).parent
@@ -104,6 +109,53 @@ def unigram(albert):
     return tokenizer
 
 
+# What SentencePiece puts in place of what, some of it of several characters and some of it nothing.
+RULES = {
+    "\t": " ", "\n": " ", "\r": " ", "\r\n": " ", "\u00a0": " ", "\u2028": " ", "\u3000": " ", "\u200b": " ",
+    "\x01": "", "\x7f": "", "\ufeff": "",
+    "ﬁ": "fi", "½": "1\u20442", "Ⅷ": "VIII", "Ａ": "A", "Ｂ": "B", "Ｃ": "C", "㎏": "kg", "ſ": "s", "𝛼": "α", "𝐀": "A",
+    "e\u0301": "é", "E\u0301": "É", "a\u0323\u0300": "ạ\u0300",
+}  # fmt: skip
+
+
+def charsmap():
+    """RULES, compiled by SentencePiece."""
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as file:
+        for source, target in RULES.items():
+            file.write("\t".join(" ".join(f"{ord(c):X}" for c in part) for part in (source, target)) + "\n")
+        file.flush()
+        written = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=corpus(),
+            model_writer=written,
+            vocab_size=100,
+            hard_vocab_limit=False,
+            normalization_rule_tsv=file.name,
+            minloglevel=2,
+        )
+    model = sentencepiece_model_pb2.ModelProto.FromString(written.getvalue())
+    return model.normalizer_spec.precompiled_charsmap
+
+
+def t5():
+    """The normalizer that transformers writes for T5, of which SentencePiece's own map of characters is the first part."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.train_from_iterator(
+        corpus(),
+        trainers.UnigramTrainer(vocab_size=280, special_tokens=SPECIALS, unk_token="<unk>", show_progress=False),
+    )
+    parts = [
+        {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap()).decode()},
+        {"type": "Strip", "strip_left": False, "strip_right": True},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"},
+    ]
+    whole = json.loads(tokenizer.to_str()) | {"normalizer": {"type": "Sequence", "normalizers": parts}}
+    tokenizer = Tokenizer.from_str(json.dumps(whole))
+    template(tokenizer, "$A </s>", ["</s>"])
+    return tokenizer
+
+
 def byte_fallback():
     pieces = SPECIALS + [f"<0x{byte:02X}>" for byte in range(256)]
     merges = [("i", "n"), ("in", "t"), ("▁", "int"), ("r", "e"), ("▁", "re"), ("▁", "▁"), ("s", "i")]
@@ -141,6 +193,7 @@ TOKENIZERS = {
     "word-level": plain_words(),
     "unigram": unigram(False),
     "unigram-albert": unigram(True),
+    "unigram-t5": t5(),
     "byte-fallback": byte_fallback(),
     "byte-level-prefix": byte_level(),
 }
