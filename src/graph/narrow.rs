@@ -1,37 +1,37 @@
 //! Computing only what the output reads. A classifier reads one position of what the last layer gives, often the first, so
-//! operators before it that treat every position by itself have to do no more than that one: in an encoder of twelve layers
-//! of the usual widths that saves a sixteenth of a pass. Attention mixes positions and stays whole. What is computed stays
-//! the same.
+//! what lies before it has to be computed for that position alone: the last layer's feed-forward part, and of its attention
+//! the queries, their weights and what they gather; keys and values are those of all positions. In an encoder of twelve
+//! layers of the usual widths that saves a twelfth of the products. What is computed stays the same.
 
-use super::onnx::NodeProto;
 use super::onnx::tensor_proto::DataType;
 use super::shapes::Shapes;
 use super::{Graph, int_attribute, node, tensor};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use axes::{Cut, varies};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+mod axes;
 
 /// A hidden state is `[batch, position, width]`.
 const RANK: usize = 3;
 const POSITION: usize = 1;
-const WIDTH: usize = 2;
 
-/// Operators that work element by element, with broadcasting.
-const ELEMENTWISE: &[&str] = &[
+/// What shapes are computed with.
+const ON_SHAPES: &[&str] = &[
+    "Shape",
+    "Gather",
+    "Slice",
+    "Squeeze",
+    "Unsqueeze",
+    "Concat",
+    "Cast",
     "Add",
     "Sub",
     "Mul",
     "Div",
-    "Pow",
-    "Neg",
-    "Sqrt",
-    "Reciprocal",
-    "Exp",
-    "Erf",
-    "Tanh",
-    "Sigmoid",
-    "Relu",
-    "Gelu",
     "Identity",
 ];
+/// A shape takes fewer nodes than this to compute.
+const MOST_ON_SHAPES: usize = 64;
 
 /// Makes what lies before the selection of one position work on that position alone, and `shapes` those of the new graph.
 /// Outputs of the graph stay whole, so it should have those only that are wanted.
@@ -50,41 +50,49 @@ pub fn narrow(graph: &mut Graph, shapes: &mut Shapes) {
         &[],
         selection.position.to_le_bytes().to_vec().into(),
     ));
-    let axis = graph.constant_i64(&[POSITION as i64]);
     shapes.add_constant(&place, &[], &[selection.position]);
-    shapes.add_constant(&axis, &[1], &[POSITION as i64]);
-    let results: HashSet<String> =
-        narrowed.iter().flat_map(|index| graph.nodes()[*index].output.clone()).collect();
-    let mut cuts = HashMap::new();
+    let constant = |graph: &mut Graph, shapes: &mut Shapes, values: &[i64]| {
+        let name = graph.constant_i64(values);
+        shapes.add_constant(&name, &[values.len() as i64], values);
+        name
+    };
+    let results: HashMap<String, usize> =
+        narrowed.iter().map(|(index, cut)| (graph.nodes()[*index].output[0].clone(), cut.axis)).collect();
+    let mut cuts: HashMap<(String, usize), String> = HashMap::new();
     let mut nodes = Vec::new();
     for (index, mut changed) in graph.take_nodes().into_iter().enumerate() {
-        if narrowed.contains(&index) {
-            for input in &mut changed.input {
-                if !has_positions(shapes, input) || results.contains(input) {
-                    continue;
-                }
-                let cut: &String = cuts.entry(input.clone()).or_insert_with(|| {
+        if let Some(cut) = narrowed.get(&index) {
+            for (input, axis) in changed.input.iter_mut().zip(&cut.operands) {
+                let Some(axis) = axis.filter(|_| !results.contains_key(input)) else { continue };
+                let cut = cuts.entry((input.clone(), axis)).or_insert_with(|| {
                     let (flat, cut) = (graph.fresh("narrow"), graph.fresh("narrow"));
-                    let on_positions = vec![int_attribute("axis", POSITION as i64)];
-                    nodes.push(node("Gather", &[input, &place], &[&flat], on_positions));
-                    nodes.push(node("Unsqueeze", &[&flat, &axis], &[&cut], vec![]));
-                    shapes.add_without_axis(&flat, input, POSITION);
-                    shapes.add_narrowed(&cut, input, POSITION);
+                    let along = vec![int_attribute("axis", axis as i64)];
+                    nodes.push(node("Gather", &[input, &place], &[&flat], along));
+                    let axes = constant(graph, shapes, &[axis as i64]);
+                    nodes.push(node("Unsqueeze", &[&flat, &axes], &[&cut], vec![]));
+                    shapes.add_without_axis(&flat, input, axis);
+                    shapes.add_narrowed(&cut, input, axis);
                     cut
                 });
                 input.clone_from(cut);
+            }
+            if let Some(shape) = &cut.shape {
+                changed.input[1] = constant(graph, shapes, shape);
             }
         }
         if index == selection.node {
             let (from, to) = (changed.input[0].clone(), changed.output[0].clone());
             changed = match selection.keeps_axis {
                 true => node("Identity", &[&from], &[&to], vec![]),
-                false => node("Squeeze", &[&from, &axis], &[&to], vec![]),
+                false => {
+                    let axes = constant(graph, shapes, &[POSITION as i64]);
+                    node("Squeeze", &[&from, &axes], &[&to], vec![])
+                }
             };
         }
         nodes.push(changed);
     }
-    results.iter().for_each(|result| shapes.add_narrowed(result, result, POSITION));
+    results.iter().for_each(|(result, axis)| shapes.add_narrowed(result, result, *axis));
     graph.put_nodes(nodes);
 }
 
@@ -99,7 +107,8 @@ struct Selection {
 impl Selection {
     fn at(index: usize, graph: &Graph, shapes: &Shapes) -> Option<Selection> {
         let node = &graph.nodes()[index];
-        if !has_positions(shapes, node.input.first()?) {
+        let hidden = node.input.first()?;
+        if shapes.rank(hidden)? != RANK || !shapes.is_float(hidden) || !varies(shapes, hidden, POSITION) {
             return None;
         }
         let one = |operand: usize| match shapes.integers(node.input.get(operand)?)?[..] {
@@ -127,54 +136,76 @@ impl Selection {
     }
 }
 
-/// The nodes of which nothing but the selected position is read, and that compute it from that position of their operands.
-fn narrowed(graph: &Graph, shapes: &Shapes, selection: &Selection) -> BTreeSet<usize> {
+/// The nodes of which nothing but the selected position is read, and how each gives it.
+fn narrowed(graph: &Graph, shapes: &Shapes, selection: &Selection) -> BTreeMap<usize, Cut> {
     let outputs: HashSet<&str> = graph.outputs().iter().map(|output| output.name()).collect();
-    let mut narrowed = BTreeSet::new();
+    let mut narrowed = BTreeMap::new();
     // Consumers come behind their producers.
     for index in (0..selection.node).rev() {
-        let node = &graph.nodes()[index];
-        let [output] = &node.output[..] else { continue };
-        let consumers = graph.consumers(output);
-        let read_there_only =
-            consumers.iter().all(|consumer| *consumer == selection.node || narrowed.contains(consumer));
-        let wanted = !consumers.is_empty() && read_there_only && !outputs.contains(output.as_str());
-        if wanted && has_positions(shapes, output) && is_position_wise(node, shapes) {
-            narrowed.insert(index);
+        let [output] = &graph.nodes()[index].output[..] else { continue };
+        if outputs.contains(output.as_str()) {
+            continue;
+        }
+        let Some(axis) = axis_read(graph, selection, &narrowed, output) else { continue };
+        if let Some(cut) = Cut::of(&graph.nodes()[index], shapes, axis)
+            && varies(shapes, output, axis)
+        {
+            narrowed.insert(index, cut);
         }
     }
     narrowed
 }
 
-/// Whether a tensor is of the shape `[batch, position, …]`.
-fn has_positions(shapes: &Shapes, tensor: &str) -> bool {
-    shapes.is_float(tensor)
-        && shapes.rank(tensor) == Some(RANK)
-        && shapes.of(tensor).is_some_and(|[first, second]| first[POSITION] != second[POSITION])
+/// The axis of a tensor of which all who read it want the selected index alone.
+fn axis_read(
+    graph: &Graph,
+    selection: &Selection,
+    narrowed: &BTreeMap<usize, Cut>,
+    tensor: &str,
+) -> Option<usize> {
+    let mut wanted = None;
+    for consumer in graph.consumers(tensor) {
+        let inputs = graph.nodes()[*consumer].input.iter().enumerate();
+        for (operand, _) in inputs.filter(|(_, input)| *input == tensor) {
+            let axis = match narrowed.get(consumer) {
+                _ if *consumer == selection.node && operand == 0 => POSITION,
+                Some(cut) => (*cut.operands.get(operand)?)?,
+                None if gives_shapes_only(graph, narrowed, *consumer) => continue,
+                None => return None,
+            };
+            if wanted.is_some_and(|wanted| wanted != axis) {
+                return None;
+            }
+            wanted = Some(axis);
+        }
+    }
+    wanted
 }
 
-fn is_position_wise(node: &NodeProto, shapes: &Shapes) -> bool {
-    let on_width = |axis: i64| axis == -1 || axis == WIDTH as i64;
-    let is_vector = |input: &String| shapes.rank(input).is_some_and(|rank| rank <= 1);
-    // With broadcasting: the same for all positions, or with all of them where they stand in the result.
-    let fits = |input: &String| {
-        has_positions(shapes, input)
-            || is_vector(input)
-            || (shapes.rank(input) == Some(RANK) && shapes.fixed_size(input, POSITION) == Some(1))
-    };
-    match node.op_type() {
-        "MatMul" => has_positions(shapes, &node.input[0]) && shapes.rank(&node.input[1]) == Some(2),
-        "LayerNormalization" | "RMSNormalization" | "SimplifiedLayerNormalization" => {
-            on_width(node.int("axis").unwrap_or(-1)) && node.input[1..].iter().all(is_vector)
-        }
-        "ReduceMean" => {
-            let axes = match node.input.get(1).filter(|axes| !axes.is_empty()) {
-                Some(axes) => shapes.integers(axes),
-                None => node.attribute("axes").map(|attribute| attribute.ints.clone()),
-            };
-            node.int("keepdims").unwrap_or(1) == 1
-                && axes.is_some_and(|axes| matches!(axes[..], [axis] if on_width(axis)))
-        }
-        _ => node.is_any(ELEMENTWISE) && node.input.iter().all(fits),
+/// Whether all that comes of a node are shapes that are no longer read.
+fn gives_shapes_only(graph: &Graph, narrowed: &BTreeMap<usize, Cut>, index: usize) -> bool {
+    if !graph.nodes()[index].is("Shape") {
+        return false;
     }
+    let (mut seen, mut left) = (HashSet::new(), vec![index]);
+    while let Some(index) = left.pop() {
+        if !seen.insert(index) {
+            continue;
+        }
+        let found = &graph.nodes()[index];
+        let is_output = graph.outputs().iter().any(|output| found.output.iter().any(|o| o == output.name()));
+        if !found.is_any(ON_SHAPES) || is_output || seen.len() > MOST_ON_SHAPES {
+            return false;
+        }
+        for output in &found.output {
+            for consumer in graph.consumers(output) {
+                let is_replaced = narrowed.get(consumer).is_some_and(|cut| cut.shape.is_some());
+                match is_replaced && graph.nodes()[*consumer].input.first() != Some(output) {
+                    true => {}
+                    false => left.push(*consumer),
+                }
+            }
+        }
+    }
+    true
 }

@@ -3,7 +3,7 @@
 use super::support::numeric::{Builder, Function, Random};
 use super::{ATTNLRP, B, Case, S, axis, case};
 use linelens::graph::backward::Rules;
-use linelens::graph::ints_attribute;
+use linelens::graph::{int_attribute, ints_attribute};
 use linelens::graph::narrow::narrow;
 use linelens::graph::onnx::tensor_proto::DataType;
 
@@ -52,6 +52,79 @@ fn select(g: &mut Builder, hidden: &str, how: &str) -> String {
     }
 }
 
+const HEADS: i64 = 2;
+
+/// Self-attention. `how` says where the heads' shape comes from, what is added to the scores, and what else reads them.
+fn attention(g: &mut Builder, x: &str, how: &str) -> String {
+    let mut random = Random::new("attention");
+    let mut project = |g: &mut Builder| {
+        let weights: Vec<f64> = (0..WIDTH * WIDTH).map(|_| random.clear_of_zero()).collect();
+        let bias: Vec<f64> = (0..WIDTH).map(|_| random.clear_of_zero()).collect();
+        let (weights, bias) = (g.floats(&[WIDTH, WIDTH], &weights), g.floats(&[WIDTH], &bias));
+        let product = g.op("MatMul", &[x, &weights], vec![]);
+        g.op("Add", &[&product, &bias], vec![])
+    };
+    let (query, key, value) = (project(g), project(g), project(g));
+    // As TorchScript writes `view(batch, tokens, …)`.
+    let shape = |g: &mut Builder, of: &str, inner: &[i64]| {
+        let shape = g.op("Shape", &[of], vec![]);
+        let zero = g.integers(&[0]);
+        let mut parts = Vec::new();
+        for place in [0, 1] {
+            let index = g.indices(&[], &[place]);
+            let size = g.op("Gather", &[&shape, &index], axis(0));
+            parts.push(g.op("Unsqueeze", &[&size, &zero], vec![]));
+        }
+        parts.push(g.integers(inner));
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        g.op("Concat", &parts, axis(0))
+    };
+    let target = |g: &mut Builder, of: &str, inner: &[i64]| match how {
+        "constant shapes" => g.integers(&[&[0, -1], inner].concat()),
+        "shapes of the input" => shape(g, x, inner),
+        _ => shape(g, of, inner),
+    };
+    let in_heads = |g: &mut Builder, tensor: &str, order: &[i64]| {
+        let target = target(g, tensor, &[HEADS, WIDTH / HEADS]);
+        let split = g.op("Reshape", &[tensor, &target], vec![]);
+        g.op("Transpose", &[&split], vec![ints_attribute("perm", order)])
+    };
+    let (query, key, value) = (
+        in_heads(g, &query, &[0, 2, 1, 3]),
+        in_heads(g, &key, &[0, 2, 3, 1]),
+        in_heads(g, &value, &[0, 2, 1, 3]),
+    );
+    let scores = g.op("MatMul", &[&query, &key], vec![]);
+    let root = g.scalar(1.4);
+    let scores = g.op("Div", &[&scores, &root], vec![]);
+    let scores = match how {
+        "mask of a key" | "mask of a query and a key" => {
+            let queries = if how == "mask of a key" { 1 } else { S };
+            let mask = g.input("mask", &[B, 1, queries, S]);
+            g.op("Add", &[&scores, &mask], vec![])
+        }
+        "mask where" => {
+            let mask = g.input("mask", &[B, 1, S, S]);
+            let zero = g.scalar(0.0);
+            let (seen, least) = (g.op("Greater", &[&mask, &zero], vec![]), g.scalar(-30.0));
+            let scores = g.op("Where", &[&seen, &scores, &least], vec![]);
+            g.op("Add", &[&scores, &mask], vec![])
+        }
+        _ => scores,
+    };
+    let weights = g.op("Softmax", &[&scores], axis(-1));
+    let found = g.op("MatMul", &[&weights, &value], vec![]);
+    let found = g.op("Transpose", &[&found], vec![ints_attribute("perm", &[0, 2, 1, 3])]);
+    let target = target(g, &found, &[WIDTH]);
+    let found = g.op("Reshape", &[&found, &target], vec![]);
+    let sum = g.op("Add", &[&found, x], vec![]);
+    if how != "weights read elsewhere" {
+        return sum;
+    }
+    let all = g.op("ReduceSum", &[&weights], vec![int_attribute("keepdims", 0)]);
+    g.op("Mul", &[&sum, &all], vec![])
+}
+
 fn one_layer(how: &'static str) -> Case {
     case(how, move |g| {
         let x = g.input("x", &[B, S, WIDTH]);
@@ -61,7 +134,7 @@ fn one_layer(how: &'static str) -> Case {
     })
 }
 
-/// How many products with weights are left that work on every position.
+/// How many products are left that work on every position.
 fn wide_products(case: &Case) -> usize {
     let new = || Function::new(DataType::Double, case.opset, false, &case.build).unwrap();
     let mut whole = new();
@@ -90,7 +163,8 @@ fn wide_products(case: &Case) -> usize {
         }
     }
     let products = narrowed.graph.nodes().iter().filter(|node| node.is("MatMul"));
-    products.filter(|node| shapes.fixed_size(&node.output[0], 1) != Some(1)).count()
+    let rows = |tensor: &str| shapes.fixed_size(tensor, shapes.rank(tensor).unwrap() - 2);
+    products.filter(|node| rows(&node.output[0]) != Some(1)).count()
 }
 
 #[test]
@@ -99,6 +173,46 @@ fn one_position_is_computed_where_one_is_read() {
         assert_eq!(wide_products(&one_layer(how)), 0, "{how}");
     }
     assert_eq!(wide_products(&one_layer("slice of two")), 2);
+}
+
+/// Keys and values are those of every position.
+#[test]
+fn of_attention_one_query_is_computed() {
+    for how in [
+        "shapes of what is split",
+        "shapes of the input",
+        "constant shapes",
+        "mask of a key",
+        "mask of a query and a key",
+        "mask where",
+    ] {
+        for position in ["first", "third", "last", "slice of the last"] {
+            let encoder = case(format!("{how}, {position}"), move |g| {
+                let x = g.input("x", &[B, S, WIDTH]);
+                let mixed = attention(g, &x, how);
+                let hidden = layer(g, &mixed);
+                select(g, &hidden, position)
+            });
+            assert_eq!(wide_products(&encoder), 2, "{how}, {position}");
+        }
+    }
+    // Three projections, the scores, and what they gather.
+    let elsewhere = case("weights read elsewhere", |g| {
+        let x = g.input("x", &[B, S, WIDTH]);
+        let mixed = attention(g, &x, "weights read elsewhere");
+        let hidden = layer(g, &mixed);
+        select(g, &hidden, "first")
+    });
+    assert_eq!(wide_products(&elsewhere), 4);
+    let two_layers = case("two layers of attention", |g| {
+        let x = g.input("x", &[B, S, WIDTH]);
+        let mixed = attention(g, &x, "constant shapes");
+        let below = layer(g, &mixed);
+        let mixed = attention(g, &below, "shapes of what is split");
+        let hidden = layer(g, &mixed);
+        select(g, &hidden, "first")
+    });
+    assert_eq!(wide_products(&two_layers), 5 + 2 + 2);
 }
 
 #[test]
