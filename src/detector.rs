@@ -178,7 +178,11 @@ impl Detector {
 
         let before = fingerprint(&files.onnx)?;
         let bytes = Bytes::from(directory::read_onnx(&files.onnx)?);
-        let sha256 = hex(&Sha256::digest(&bytes));
+        // Half a gigabyte takes as long as opening a session does, so it is hashed beside that.
+        let hashed = {
+            let bytes = bytes.clone();
+            std::thread::spawn(move || hex(&Sha256::digest(&bytes)))
+        };
         let in_model = |reason| DetectorError::Model { path: files.onnx.clone(), reason };
         let size = bytes.len() as u64;
         let mut graph =
@@ -243,6 +247,7 @@ impl Detector {
         verdict
             .probability(&opened.first[0].values)
             .map_err(|reason| in_model(format!("output \"{output}\": {reason}")))?;
+        let sha256 = hashed.join().map_err(|_| in_model("it could not be hashed".to_string()))?;
         let info = DetectorInfo {
             name: declared.name.clone().unwrap_or_else(|| directory_name(directory)),
             directory: directory.to_path_buf(),

@@ -3,9 +3,9 @@
 use super::support::numeric::{Builder, Function, Random};
 use super::{ATTNLRP, B, Case, S, axis, case};
 use linelens::graph::backward::Rules;
-use linelens::graph::{int_attribute, ints_attribute};
 use linelens::graph::narrow::narrow;
 use linelens::graph::onnx::tensor_proto::DataType;
+use linelens::graph::{int_attribute, ints_attribute};
 
 const WIDTH: i64 = 4;
 
