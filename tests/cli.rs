@@ -393,6 +393,16 @@ fn graph_writes_a_model_and_says_what_is_in_it() {
     assert_eq!(again.status.code(), Some(2));
     assert!(err(&again).contains("derived.onnx cannot be written"), "{}", err(&again));
     assert!(err(&write("occlusion")).contains("occlusion needs no graph of its own"));
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/default");
+    let named = ["graph", model, "--method", "ig", "--out", "named.onnx"];
+    let written = run(folder.path(), &named, "");
+    assert_eq!(written.status.code(), Some(0), "{}", err(&written));
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    assert!(read("named.onnx") == read("derived.onnx"));
+    let twice = run(folder.path(), &[&named[..], &["--model", model]].concat(), "");
+    assert!(twice.status.code() == Some(2) && err(&twice).contains("cannot be used with"), "{}", err(&twice));
+    let missing = ["graph", "nowhere", "--method", "ig", "--out", "missing.onnx"];
+    assert!(err(&run(folder.path(), &missing, "")).contains("nowhere"));
     let elsewhere = ["graph", "--method", "ig", "--external", "--out", "external.onnx"];
     let refused = run(folder.path(), &elsewhere, "");
     assert_eq!(refused.status.code(), Some(2));

@@ -50,7 +50,7 @@ pub(super) enum Color {
 }
 
 /// Settings of the machine, for every command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct Global {
     /// Model directory: model.onnx, tokenizer.json, config.json; `eval` and `lsp` take several
     #[arg(long, global = true, value_name = "DIR")]
@@ -276,6 +276,9 @@ pub(super) struct Unpack {
 
 #[derive(Debug, Args)]
 pub(super) struct Graph {
+    /// Model directory, like `--model`
+    #[arg(value_name = "MODEL", conflicts_with = "model")]
+    pub(super) model_directory: Option<PathBuf>,
     /// ig, attnlrp or gradient-x-input
     #[arg(long, value_name = "METHOD")]
     pub(super) method: String,

@@ -14,7 +14,9 @@ pub(super) fn run(global: &Global, command: &Graph, output: &mut Output) -> Resu
     let derivation = method.derivation().ok_or_else(|| {
         Failure::new(format!("{method} needs no graph of its own: use ig, attnlrp or gradient-x-input"))
     })?;
-    let config = set_up::config(global, None, output)?;
+    let mut global = global.clone();
+    global.model.extend(command.model_directory.clone());
+    let config = set_up::config(&global, None, output)?;
     let (_, mut detector) =
         doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.failure()))?;
     if let (Method::AttnLrp, Some(reason)) = (method, &detector.info().no_attnlrp) {
