@@ -24,6 +24,8 @@ import type {
 import { probability } from './scale';
 import type { Shading } from './shading';
 
+const TOLD_MS = 10_000;
+
 export interface Parts {
   server: Server;
   shading: Shading;
@@ -66,6 +68,7 @@ function sourceOf(uri: string): string[] {
 
 export class Commands implements vscode.Disposable {
   private readonly disposables: vscode.Disposable[];
+  private leaving: vscode.Disposable | undefined;
 
   constructor(private readonly parts: Parts) {
     const { server, shading } = parts;
@@ -143,7 +146,15 @@ export class Commands implements vscode.Disposable {
     if (finding.unseenLines.length > 0) {
       parts.push(`${finding.unseenLines.length} lines not seen by the model`);
     }
-    vscode.window.setStatusBarMessage(`linelens: ${parts.join(' · ')}`, 10_000);
+    const told = vscode.window.setStatusBarMessage(`linelens: ${parts.join(' · ')}`, TOLD_MS);
+    // Of another function it would be wrong.
+    this.leaving?.dispose();
+    this.leaving = this.parts.cursor.onAnswered((now) => {
+      if (now?.function.name !== finding.function.name) {
+        told.dispose();
+        this.leaving?.dispose();
+      }
+    });
   }
 
   private async explainWith(given: unknown): Promise<void> {
@@ -400,6 +411,7 @@ export class Commands implements vscode.Disposable {
   }
 
   dispose(): void {
+    this.leaving?.dispose();
     this.disposables.forEach((one) => {
       one.dispose();
     });
