@@ -315,10 +315,11 @@ export class Commands implements vscode.Disposable {
     }
     const named = (given as { label?: string } | undefined)?.label;
     const choices = ['vulnerable', 'benign', 'unsure'];
+    const of = this.parts.cursor.finding()?.function.name;
     const label =
       named ??
       (await vscode.window.showQuickPick(choices, {
-        title: 'linelens: label of the function',
+        title: `linelens: label of ${of === undefined || isPlace(given) ? 'the function' : of}`,
         placeHolder: 'The same label again takes it back.',
       }));
     if (label !== undefined) {
@@ -333,7 +334,9 @@ export class Commands implements vscode.Disposable {
       return;
     }
     const named = (given as Record<string, unknown> | undefined)?.[field];
-    const text = typeof named === 'string' ? named : await vscode.window.showInputBox({ title: 'linelens', prompt });
+    const of = this.parts.cursor.finding()?.function.name;
+    const title = of === undefined || isPlace(given) ? 'linelens' : `linelens: ${of}`;
+    const text = typeof named === 'string' ? named : await vscode.window.showInputBox({ title, prompt });
     if (text !== undefined) {
       await this.written(command, { ...place, [field]: text });
     }

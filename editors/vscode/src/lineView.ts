@@ -131,11 +131,12 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
         : `${vscode.workspace.asRelativePath(this.document.uri)}: ${flagged} of ${nodes.length} flagged`;
   }
 
-  private state(): 'none' | 'stopped' | 'running' {
+  private state(): 'none' | 'stopped' | 'starting' | 'noModel' | 'running' {
     if (this.document === undefined) {
       return 'none';
     }
-    return this.server.state === 'stopped' ? 'stopped' : 'running';
+    const { state, status } = this.server;
+    return state === 'running' && status?.health === 'error' ? 'noModel' : state;
   }
 
   async getChildren(node?: Node): Promise<Node[]> {

@@ -187,6 +187,12 @@ async function shading(session, picture, colours) {
     await until(async () => (await session.page.locator('.statusbar-item', { hasText: 'Ln 44,' }).count()) > 0),
     await session.page.locator('.statusbar').textContent(),
   );
+  await session.keys('Control+Alt+h', 'p');
+  ok(
+    'and to the previous one, which is above the function',
+    await until(async () => (await session.page.locator('.statusbar-item', { hasText: /Ln (38|36|39),/ }).count()) > 0),
+    await session.page.locator('.statusbar').textContent(),
+  );
   await session.goTo(READ_RECORD.name, 5);
 }
 
@@ -367,6 +373,8 @@ async function comparing(session, picture, colours) {
   await session.command('Compare Methods');
   const frame = await session.webview('table.lines');
   ok('the compare panel opens', frame);
+  const beside = await session.waitForStatus(/p 0\.31 flagged$/, 5000);
+  ok('beside it the status bar keeps the verdict', /p 0\.31 flagged$/.test(beside?.text ?? ''), beside);
   const heads = await frame.$$eval('table.lines thead .name', (all) => all.map((one) => one.textContent));
   equal('with all methods', heads, [
     'line',
@@ -527,6 +535,34 @@ async function filesAndReports(session) {
   const text = await session.waitForNotification(/functions in 1 file: \d+ flagged/);
   ok('a file is analysed', text, await session.notifications());
   await session.clearNotifications();
+  await session.command('Analyze Workspace');
+  const whole = await session.waitForNotification(/functions in [2-9] files: \d+ flagged/);
+  ok('the workspace is analysed', whole, await session.notifications());
+  await session.clearNotifications();
+  await session.command('Add Note');
+  const input = session.page.locator('.quick-input-widget');
+  await input.locator('input').fill('the length is not checked');
+  ok(
+    'a question names its function',
+    /linelens: read_record/.test(await input.textContent()),
+    await input.textContent(),
+  );
+  await session.keys('Enter');
+  ok(
+    'a note is written',
+    await until(() => session.file('.linelens/annotations.jsonl').includes('"note":"the length is not checked"')),
+  );
+  await session.command('Reload Model');
+  const again = await session.waitForNotification(/linelens-default is loaded again/);
+  ok('all is read again', again, await session.notifications());
+  await session.clearNotifications();
+  await session.command('Export Report');
+  await session.choose('Folder workspace');
+  await session.choose('SARIF');
+  const sarif = () => readdirSync(join(session.workspace, '.linelens')).find((name) => /\.sarif/.test(name));
+  ok('a report is written as SARIF', await until(sarif), await session.notifications());
+  equal('of that version', JSON.parse(session.file(`.linelens/${sarif()}`)).version, '2.1.0');
+  await session.clearNotifications();
   await session.command('Export Report');
   await session.choose('This file');
   await session.choose('HTML');
@@ -610,8 +646,17 @@ async function models(session, picture, extensions) {
     /^the-other/.test((await session.waitForStatus(/^the-other .* p 0/))?.text ?? ''),
     await session.status(),
   );
-  session.writeSettings({ 'linelens.models': [] });
+  session.writeSettings({ 'linelens.models': [], 'linelens.model': '/nowhere' });
+  const none = await session.waitForStatus(/no model/);
+  ok('without a model the status bar says so', /no model/.test(none?.text ?? ''), none);
+  await session.page.locator('.activitybar .action-label[aria-label="linelens"]').click();
+  const welcome = session.page.locator('.welcome-view-content', { hasText: 'There is no model to ask' }).first();
+  ok('and the side bar what to do', await until(() => welcome.isVisible()));
+  await picture('no-model');
+  await session.keys('Control+Shift+E');
+  session.writeSettings({ 'linelens.model': '' });
   await session.waitForStatus(/^linelens-default .* p 0/);
+  await session.clearNotifications();
 }
 
 async function walkthrough(session, picture) {
@@ -649,6 +694,8 @@ async function dying(session, picture) {
     await session.shaded(),
   );
   session.writeSettings({ 'linelens.server.path': '/nowhere/linelens' });
+  const why = session.page.locator('.statusbar-item', { hasText: 'again: linelens.server.path changed' });
+  ok('a restart says why', await until(async () => (await why.count()) > 0));
   const missing = await session.waitForNotification(/names \/nowhere\/linelens, which is not a program/);
   ok('a server that is not there is said, with what to do', missing, await session.notifications());
   ok('and nothing stays shaded', await session.waitForShades((lines) => lines.length === 0), await session.shaded());
