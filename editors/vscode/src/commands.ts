@@ -280,7 +280,7 @@ export class Commands implements vscode.Disposable {
     const params = revision === undefined ? place : { ...place, revision };
     const comparison = await this.working<PairComparison>('comparing versions', 'linelens.comparePair', params);
     if (comparison !== undefined) {
-      this.parts.panel.show(ofPair(comparison, place.textDocument.uri));
+      this.parts.panel.show(ofPair(comparison, place.textDocument.uri, revision));
     }
   }
 

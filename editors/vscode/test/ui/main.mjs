@@ -459,6 +459,8 @@ async function comparing(session, picture, colours) {
     ),
   );
   ok('the function is compared with git HEAD', marks?.length >= 2, marks);
+  const sides = await pair.$$eval('thead .column .name', (all) => all.map((one) => one.textContent));
+  ok('which is called so', /^HEAD \([0-9a-f]{7}\)$/.test(sides[0]) && sides[1] === 'this text', sides);
   await picture('compare-head');
   await session.quick('F1', '>View: Close All Editors in Group', 'Close All Editors in Group').catch(() => undefined);
   await session.open('records.c');
