@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The server and the plugin in Neovim, on copies of examples/, and the plugin's Lua through luacheck. Neovim 0.11 is
-# installed into .tools/nvim-env, 0.10 and luacheck into .tools/debian; NVIM names another Neovim to test, alone.
+# installed into .tools/nvim-env, 0.10 and luacheck into .tools/debian, clangd into .tools/clangd-env; NVIM names another
+# Neovim to test, alone, CLANGD another clangd.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,6 +32,17 @@ else
         skip "Neovim 0.10 and luacheck could not be installed for this platform"
     fi
 fi
+
+if [ -z "${CLANGD:-}" ]; then
+    if [ .tools/clangd-env/.stamp -nt scripts/requirements-clangd.txt ] \
+        || { mkdir -p .tools && scripts/make-env.sh .tools/clangd-env scripts/requirements-clangd.txt; }; then
+        CLANGD=$PWD/.tools/clangd-env/bin/clangd
+    else
+        CLANGD=
+        skip "clangd could not be installed for this platform"
+    fi
+fi
+export CLANGD
 
 # `cargo build` would compile the dependencies anew, without the features that the tests add to them.
 binary=${LINELENS:-}
@@ -63,7 +75,10 @@ run() {
 
 all_tests() {
     local nvim=$1 test failed=0 start
-    for test in smoke colours plugin encodings help large; do
+    for test in smoke colours plugin encodings clangd help large; do
+        if [ "$test" = clangd ] && [ -z "$CLANGD" ]; then
+            continue
+        fi
         # As a plain client only with what 0.11 has for that.
         # shellcheck disable=SC2086
         if [ "$test" = smoke ] && [ "$($nvim --headless --clean +'echo has("nvim-0.11")' +q 2>&1)" = 0 ]; then

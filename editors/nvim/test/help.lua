@@ -96,6 +96,17 @@ local maps = editor:lua([[
   return { found, plugs }
 ]])
 check.equal('there are no default keys', maps[1], {})
+local dead_maps = editor:lua([[
+  local known, dead = require('linelens.commands').subcommands, {}
+  for _, map in ipairs(vim.api.nvim_get_keymap('n')) do
+    local word = (map.rhs or ''):match('LineLens (%w+)')
+    if map.lhs:find('linelens') and not known[word] then
+      table.insert(dead, map.lhs)
+    end
+  end
+  return dead
+]])
+check.equal('every <Plug> map runs a subcommand that there is', dead_maps, {})
 check.equal('every <Plug> map is described', missing(maps[2], function(name) return '\n' .. name .. ' ' end), {})
 editor:command('edit ' .. workspace .. '/records.c')
 check.ok('setup is optional; a server that is not there is a sentence with what to do', noted(editor,

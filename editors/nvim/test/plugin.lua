@@ -159,6 +159,18 @@ check.ok('scores can be switched off alone', editor:wait(SOON_MS, "return quiet(
 editor:command('LineLens toggle scores')
 check.ok('and on again', editor:wait(SOON_MS, "return quiet() and #rows('score') > 0"))
 
+-- While the server's own scores are shown, the plugin's are not.
+if editor:lua("return require('linelens.client').of(0).server_capabilities.inlayHintProvider ~= nil") then
+  for _, is_on in ipairs({ true, false }) do
+    editor:lua('vim.lsp.inlay_hint.enable(..., { bufnr = 0 })', is_on)
+    local began = vim.uv.hrtime()
+    local switched = editor:wait(SOON_MS, "return quiet() and (#rows('score') == 0) == ...", is_on)
+    local what = is_on and 'scores go when inlay hints come' or 'scores come when inlay hints go'
+    check.ok(what, switched, editor:lua("return rows('score')"))
+    check.ok('at once', vim.uv.hrtime() - began < 2e9, (vim.uv.hrtime() - began) / 1e6)
+  end
+end
+
 -- Edits ---------------------------------------------------------------------------------------------------------------
 
 editor:call('nvim_buf_set_lines', 0, 0, 0, false, { '/* « a line above everything » */' })

@@ -244,7 +244,7 @@ export class Server implements vscode.Disposable {
   async restart(why?: string): Promise<void> {
     if (why !== undefined) {
       this.log.info(`the server is being started again: ${why}`);
-      vscode.window.setStatusBarMessage(`linelens: the server is being started again, since ${why}`, 5000);
+      vscode.window.setStatusBarMessage(`linelens: starting the server again: ${why}`, 5000);
     }
     await this.stop();
     await this.start();

@@ -24,6 +24,8 @@ import type {
 import { probability } from './scale';
 import type { Shading } from './shading';
 
+const TOLD_MS = 10_000;
+
 export interface Parts {
   server: Server;
   shading: Shading;
@@ -66,6 +68,7 @@ function sourceOf(uri: string): string[] {
 
 export class Commands implements vscode.Disposable {
   private readonly disposables: vscode.Disposable[];
+  private leaving: vscode.Disposable | undefined;
 
   constructor(private readonly parts: Parts) {
     const { server, shading } = parts;
@@ -143,7 +146,15 @@ export class Commands implements vscode.Disposable {
     if (finding.unseenLines.length > 0) {
       parts.push(`${finding.unseenLines.length} lines not seen by the model`);
     }
-    vscode.window.setStatusBarMessage(`linelens: ${parts.join(' · ')}`, 10_000);
+    const told = vscode.window.setStatusBarMessage(`linelens: ${parts.join(' · ')}`, TOLD_MS);
+    // Of another function it would be wrong.
+    this.leaving?.dispose();
+    this.leaving = this.parts.cursor.onAnswered((now) => {
+      if (now?.function.name !== finding.function.name) {
+        told.dispose();
+        this.leaving?.dispose();
+      }
+    });
   }
 
   private async explainWith(given: unknown): Promise<void> {
@@ -269,7 +280,7 @@ export class Commands implements vscode.Disposable {
     const params = revision === undefined ? place : { ...place, revision };
     const comparison = await this.working<PairComparison>('comparing versions', 'linelens.comparePair', params);
     if (comparison !== undefined) {
-      this.parts.panel.show(ofPair(comparison, place.textDocument.uri));
+      this.parts.panel.show(ofPair(comparison, place.textDocument.uri, revision));
     }
   }
 
@@ -304,10 +315,11 @@ export class Commands implements vscode.Disposable {
     }
     const named = (given as { label?: string } | undefined)?.label;
     const choices = ['vulnerable', 'benign', 'unsure'];
+    const of = this.parts.cursor.finding()?.function.name;
     const label =
       named ??
       (await vscode.window.showQuickPick(choices, {
-        title: 'linelens: label of the function',
+        title: `linelens: label of ${of === undefined || isPlace(given) ? 'the function' : of}`,
         placeHolder: 'The same label again takes it back.',
       }));
     if (label !== undefined) {
@@ -322,7 +334,9 @@ export class Commands implements vscode.Disposable {
       return;
     }
     const named = (given as Record<string, unknown> | undefined)?.[field];
-    const text = typeof named === 'string' ? named : await vscode.window.showInputBox({ title: 'linelens', prompt });
+    const of = this.parts.cursor.finding()?.function.name;
+    const title = of === undefined || isPlace(given) ? 'linelens' : `linelens: ${of}`;
+    const text = typeof named === 'string' ? named : await vscode.window.showInputBox({ title, prompt });
     if (text !== undefined) {
       await this.written(command, { ...place, [field]: text });
     }
@@ -400,6 +414,7 @@ export class Commands implements vscode.Disposable {
   }
 
   dispose(): void {
+    this.leaving?.dispose();
     this.disposables.forEach((one) => {
       one.dispose();
     });

@@ -11,10 +11,18 @@ export function isOurs(document: vscode.TextDocument): boolean {
   return document.uri.scheme === 'file' && LANGUAGES.includes(document.languageId);
 }
 
-/** The editor that has the focus, or had it last, if it shows one of our documents. */
+let last: vscode.TextEditor | undefined;
+
+/** The editor that has the focus, or had it before a panel, if it shows one of our documents. */
 export function activeEditor(): vscode.TextEditor | undefined {
   const editor = vscode.window.activeTextEditor;
-  return editor !== undefined && isOurs(editor.document) ? editor : undefined;
+  if (editor !== undefined && isOurs(editor.document)) {
+    last = editor;
+    return editor;
+  }
+  // To VS Code the panel with its output is an editor, and a page is none.
+  const isPanel = editor === undefined || editor.document.uri.scheme === 'output';
+  return isPanel && last !== undefined && vscode.window.visibleTextEditors.includes(last) ? last : undefined;
 }
 
 export function placeOf(document: vscode.TextDocument, position: vscode.Position): Place {

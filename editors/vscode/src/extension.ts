@@ -47,7 +47,7 @@ export async function activate(context: vscode.ExtensionContext) {
     vscode.workspace.onDidChangeConfiguration((event) => {
       const restarting = RESTART_KEYS.find((key) => event.affectsConfiguration(`linelens.${key}`));
       if (restarting !== undefined) {
-        void started.restart(`the setting linelens.${restarting} changed`);
+        void started.restart(`linelens.${restarting} changed`);
       } else if (event.affectsConfiguration('linelens')) {
         started.settingsChanged();
       }

@@ -37,6 +37,7 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   private timer: NodeJS.Timeout | undefined;
   private document: vscode.TextDocument | undefined;
   private nodes: Node[] = [];
+  private isFetched = false;
   /** All that is seen of the nodes, as text. */
   private shown = '';
 
@@ -68,16 +69,27 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     }, REFRESH_MS);
   }
 
-  private async refresh(): Promise<void> {
+  private choose(): void {
     const active = vscode.window.activeTextEditor?.document;
     if (active !== undefined && isOurs(active)) {
       this.document = active;
     } else if (this.document?.isClosed === true || vscode.window.visibleTextEditors.length === 0) {
       this.document = undefined;
     }
-    const { document, server } = this;
     void vscode.commands.executeCommand('setContext', 'linelens.state', this.state());
-    if (document === undefined || !server.isRunning || !this.view.visible) {
+  }
+
+  private async refresh(): Promise<void> {
+    this.choose();
+    // A hidden tree keeps what it shows; VS Code asks for it when it is seen for the first time.
+    if (this.view.visible) {
+      await this.askServer();
+    }
+  }
+
+  private async askServer(): Promise<void> {
+    const { document, server } = this;
+    if (document === undefined || !server.isRunning) {
       this.show([]);
       return;
     }
@@ -106,7 +118,9 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     if (shown !== this.shown) {
       this.nodes = nodes;
       this.shown = shown;
-      this.changed.fire(undefined);
+      if (this.isFetched) {
+        this.changed.fire(undefined);
+      }
     }
     const flagged = nodes.filter(
       (node) => node.kind === 'function' && node.verdict.flagged && node.verdict.ignored === undefined,
@@ -117,15 +131,22 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
         : `${vscode.workspace.asRelativePath(this.document.uri)}: ${flagged} of ${nodes.length} flagged`;
   }
 
-  private state(): 'none' | 'stopped' | 'running' {
+  private state(): 'none' | 'stopped' | 'starting' | 'noModel' | 'running' {
     if (this.document === undefined) {
       return 'none';
     }
-    return this.server.state === 'stopped' ? 'stopped' : 'running';
+    const { state, status } = this.server;
+    return state === 'running' && status?.health === 'error' ? 'noModel' : state;
   }
 
-  getChildren(node?: Node): Node[] {
+  async getChildren(node?: Node): Promise<Node[]> {
     if (node === undefined) {
+      // An empty tree now, and its nodes a moment later, would be a flicker; VS Code may even miss the moment.
+      if (!this.isFetched) {
+        this.choose();
+        await this.askServer();
+        this.isFetched = true;
+      }
       return this.nodes;
     }
     if (node.kind === 'line' || node.finding === undefined) {

@@ -91,7 +91,12 @@ export function trueLines(finding: Finding): number[] {
   return [...lines].sort((one, other) => one - other);
 }
 
+/** Whether a line is one of the most relevant; the least relevant one of a function, whose score is 0, never is. */
+export function isTop(line: Line, count: number): boolean {
+  return line.rank <= count && line.score > 0;
+}
+
 /** The most relevant lines, best first. */
 export function topLines(finding: Finding, count: number): Line[] {
-  return finding.lines.filter((line) => line.rank <= count).sort((one, other) => one.rank - other.rank);
+  return finding.lines.filter((line) => isTop(line, count)).sort((one, other) => one.rank - other.rank);
 }

@@ -2,6 +2,9 @@
 
 export const STEPS = 8;
 
+/** On shades of light themes text is drawn with this part of its brightness, so that it keeps its hue and is readable. */
+export const LIGHT_TEXT = 0.8;
+
 const BARS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /** The step of a score in 0..1; only a score of 0 has none. */

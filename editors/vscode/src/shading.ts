@@ -6,14 +6,14 @@
 import * as vscode from 'vscode';
 import type { Server } from './client';
 import { isOurs, openDocument } from './documents';
-import { type Entry, Overlay, trueLines } from './overlay';
+import { type Entry, isTop, Overlay, trueLines } from './overlay';
 import type { Relevance } from './protocol';
-import { label, step, STEPS } from './scale';
+import { label, LIGHT_TEXT, step, STEPS } from './scale';
 import { timed } from './timing';
 
-const MARGIN_LINES = 150;
+const MARGIN_LINES = 80;
 // After this many lines of scrolling the surroundings are drawn.
-const SLACK_LINES = 75;
+const SLACK_LINES = 40;
 
 interface Drawn {
   from: number;
@@ -28,7 +28,8 @@ type Settings = { shading: 'colour' | 'bars' | 'off'; scores: 'off' | 'top' | 'a
 >;
 
 export class Shading implements vscode.Disposable {
-  private readonly heat: vscode.TextEditorDecorationType[];
+  private readonly onDark: vscode.TextEditorDecorationType[];
+  private readonly onLight: vscode.TextEditorDecorationType[];
   private readonly score: vscode.TextEditorDecorationType;
   private readonly truth: vscode.TextEditorDecorationType;
   private readonly unseen: vscode.TextEditorDecorationType;
@@ -49,12 +50,16 @@ export class Shading implements vscode.Disposable {
     extensionUri: vscode.Uri,
   ) {
     const whole = { isWholeLine: true, rangeBehavior: vscode.DecorationRangeBehavior.ClosedClosed };
-    this.heat = Array.from({ length: STEPS }, (_, index) =>
-      vscode.window.createTextEditorDecorationType({
-        ...whole,
-        backgroundColor: new vscode.ThemeColor(`linelens.heat${index + 1}`),
-      }),
-    );
+    const shade = (index: number) => ({
+      ...whole,
+      backgroundColor: new vscode.ThemeColor(`linelens.heat${index + 1}`),
+    });
+    const types = (of: (index: number) => vscode.DecorationRenderOptions) =>
+      Array.from({ length: STEPS }, (_, index) => vscode.window.createTextEditorDecorationType(of(index)));
+    this.onDark = types(shade);
+    // The interface has no filters; a property that takes CSS as it is, and changes nothing itself, carries one. What
+    // changes text costs more, so dark themes go without.
+    this.onLight = types((index) => ({ ...shade(index), cursor: `text; filter: brightness(${LIGHT_TEXT})` }));
     this.score = vscode.window.createTextEditorDecorationType({
       ...whole,
       after: { color: new vscode.ThemeColor('linelens.score'), margin: '0 0 0 2em' },
@@ -249,7 +254,7 @@ export class Shading implements vscode.Disposable {
     }
     const before = this.drawn.get(editor)?.set ?? new Map<vscode.TextEditorDecorationType, string>();
     const set = new Map<vscode.TextEditorDecorationType, string>();
-    for (const type of [...this.heat, this.score, this.truth, this.unseen]) {
+    for (const type of [...this.onDark, ...this.onLight, this.score, this.truth, this.unseen]) {
       const wanted = options.get(type) ?? [];
       const text = wanted
         .map(({ range, renderOptions }) => `${range.start.line}${renderOptions?.after?.contentText ?? ''}`)
@@ -273,12 +278,15 @@ export class Shading implements vscode.Disposable {
     { shading, scores, top, unseen }: Settings,
     add: (type: vscode.TextEditorDecorationType, line: number, text?: string) => void,
   ): void {
+    const { Light, HighContrastLight } = vscode.ColorThemeKind;
+    const isLight = [Light, HighContrastLight].includes(vscode.window.activeColorTheme.kind);
+    const heats = isLight ? this.onLight : this.onDark;
     for (const line of finding.lines) {
-      const heat = this.heat[step(line.score) - 1];
+      const heat = heats[step(line.score) - 1];
       if (shading === 'colour' && heat !== undefined) {
         add(heat, line.line + offset);
       }
-      const isScored = scores === 'all' || (scores === 'top' && line.rank <= top) || shading === 'bars';
+      const isScored = scores === 'all' || (scores === 'top' && isTop(line, top)) || shading === 'bars';
       if (isScored) {
         add(this.score, line.line + offset, label(line));
       }
@@ -291,9 +299,11 @@ export class Shading implements vscode.Disposable {
   }
 
   dispose(): void {
-    [...this.disposables, ...this.heat, this.score, this.truth, this.unseen, this.changed].forEach((one) => {
-      one.dispose();
-    });
+    [...this.disposables, ...this.onDark, ...this.onLight, this.score, this.truth, this.unseen, this.changed].forEach(
+      (one) => {
+        one.dispose();
+      },
+    );
   }
 }
 

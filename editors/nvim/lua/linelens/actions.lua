@@ -43,7 +43,7 @@ end
 
 local function finding(_, found)
   local best = vim.tbl_filter(function(line)
-    return line.rank <= config.options.top
+    return line.rank <= config.options.top and line.score > 0
   end, found.lines)
   table.sort(best, function(a, b)
     return a.rank < b.rank

@@ -96,7 +96,8 @@ local function draw(buf, entry)
   if is_on('scores') and not has_inlay_hints(buf) then
     local top = config.options.scores == 'all' and math.huge or config.options.top
     for _, line in ipairs(finding.lines) do
-      if line.rank <= top then
+      -- The least relevant line of a function, whose score is 0, is never one of the most relevant.
+      if line.rank <= top and (top == math.huge or line.score > 0) then
         mark('score', line.line, {
           virt_text = { { label(line), 'LinelensScore' } },
           virt_text_pos = 'eol',
@@ -191,6 +192,34 @@ local function redraw(buf)
   waiting[buf] = true
   pump()
 end
+
+--- Draws a buffer anew.
+local function draw_anew(buf, state)
+  for _, entry in ipairs(state.shown) do
+    erase(buf, entry)
+  end
+  redraw(buf)
+end
+
+-- Neovim has no event for inlay hints that are switched; the screen is drawn then.
+vim.api.nvim_set_decoration_provider(vim.api.nvim_create_namespace('linelens.hints'), {
+  on_win = function(_, _, buf)
+    local state = buffers[buf]
+    local is_enabled = state ~= nil and vim.lsp.inlay_hint.is_enabled({ bufnr = buf })
+    if state and state.has_hints ~= is_enabled then
+      local is_change = state.has_hints ~= nil
+      state.has_hints = is_enabled
+      if is_change then
+        vim.schedule(util.guard('inlay hints', function()
+          if buffers[buf] == state then
+            draw_anew(buf, state)
+          end
+        end))
+      end
+    end
+    return false
+  end,
+})
 
 -- What is known ------------------------------------------------------------------------------------------------------
 
@@ -384,13 +413,10 @@ function M.detach(buf)
   end
 end
 
---- Draws everything anew, after options, switches or inlay hints changed.
+--- Draws everything anew, after options or switches changed.
 function M.refresh()
   for buf, state in pairs(buffers) do
-    for _, entry in ipairs(state.shown) do
-      erase(buf, entry)
-    end
-    redraw(buf)
+    draw_anew(buf, state)
   end
 end
 
@@ -413,7 +439,7 @@ function M.top_rows(buf)
   local rows = {}
   for _, entry in ipairs(buffers[buf] and buffers[buf].shown or {}) do
     for _, line in ipairs(entry.finding.lines) do
-      if line.rank <= config.options.top then
+      if line.rank <= config.options.top and line.score > 0 then
         table.insert(rows, line.line + entry.offset)
       end
     end

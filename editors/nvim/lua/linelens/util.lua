@@ -34,12 +34,20 @@ function M.error(message)
   say(message, vim.log.levels.ERROR)
 end
 
+--- Whether one message is the other, or that with a line before it.
+local function is_same(one, other)
+  return one == other or vim.endswith(one, '\n' .. other) or vim.endswith(other, '\n' .. one)
+end
+
 --- A message that comes again and again is shown once, until `forget`.
 function M.once(message, level)
-  if not shown[message] then
-    shown[message] = true
-    say(message, level or vim.log.levels.ERROR)
+  for known in pairs(shown) do
+    if is_same(known, message) then
+      return
+    end
   end
+  shown[message] = true
+  say(message, level or vim.log.levels.ERROR)
 end
 
 --- After a success or a restart an old message may be news again.

@@ -50,7 +50,7 @@ thead th:last-child, .source { padding-left: 18px; }
 .value { text-align: right; font-variant-numeric: tabular-nums; }
 .sign { display: inline-block; width: 1ch; }
 .facts td, .facts th { border-bottom: 1px solid var(--vscode-widget-border, transparent); }
-.facts td { text-align: right; font-variant-numeric: tabular-nums; }
+.facts thead th + th, .facts td { text-align: right; font-variant-numeric: tabular-nums; }
 .truth { color: var(--vscode-linelens-groundTruth); text-align: center; padding: 1px 4px; }
 .unseen .source { color: var(--vscode-linelens-unseen); }
 .code { border: 1px solid; font-size: 0.8em; }

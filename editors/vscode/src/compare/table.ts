@@ -211,15 +211,24 @@ export function ofModels(comparison: ModelComparison, source: readonly string[])
   };
 }
 
-/** Two versions of a function. */
-export function ofPair(comparison: PairComparison, uri: string): Table {
+/** What a person calls a version: a commit by what it was asked for by. */
+function versionName(source: string, revision?: string): string {
+  if (source === 'document') {
+    return 'this text';
+  }
+  const isCommit = /^[0-9a-f]{8,40}$/.test(source);
+  return isCommit && revision !== undefined ? `${revision} (${source.slice(0, 7)})` : source;
+}
+
+/** Two versions of a function; `revision` is the one of git that was asked for. */
+export function ofPair(comparison: PairComparison, uri: string, revision?: string): Table {
   const { before, after } = comparison;
   const sides = [before, after].map((side) => ({
     lines: byLine(side.lines),
     truth: new Set(side.alignment?.lines ?? []),
     unseen: new Set(side.unseenLines),
   }));
-  const names = [before, after].map(({ source }) => (source === 'document' ? 'this text' : source));
+  const names = [before, after].map(({ source }) => versionName(source, revision));
   return {
     title: `${after.function.name}: versions`,
     subtitle: `${after.method} · ${after.model.name} on ${after.executionProvider}${comparison.outcome === null ? '' : ` · outcome ${comparison.outcome}`}`,

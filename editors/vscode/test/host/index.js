@@ -138,10 +138,9 @@ async function large(exported, folder) {
 exports.run = async () => {
   const folder = vscode.workspace.workspaceFolders[0].uri.fsPath;
   const extension = vscode.extensions.getExtension('linelens.linelens');
-  const isPlain = vscode.workspace.getConfiguration('files').get('associations')['*.c'] === 'plaintext';
-  if (!isPlain) {
+  if (extension !== undefined) {
     await interfaces(extension, folder);
   }
-  await large(isPlain ? undefined : extension.exports, folder);
+  await large(extension?.exports, folder);
   report('phase', 'end');
 };

@@ -1,6 +1,6 @@
 // The extension by VS Code's own interface, and what a file of 10,000 lines and 300 functions costs the window and the
 // extension host, beside the same file without linelens.
-import { cpSync, readdirSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ok, until } from './check.mjs';
 import { Session } from './host.mjs';
@@ -48,19 +48,27 @@ function longestTasks(events) {
 async function scenario({ vscode, extensions, workspace, isPlain }) {
   const session = await Session.start({
     vscode,
-    extensions,
+    extensions: isPlain ? `${extensions}-none` : extensions,
     workspace,
     prepare,
     inHost: (root) => {
-      const unpacked = readdirSync(extensions).find((name) => name.startsWith('linelens.linelens'));
       cpSync(new URL('../host', import.meta.url).pathname, join(root, 'host'), { recursive: true });
-      return { extension: join(extensions, unpacked), tests: join(root, 'host/index.js') };
+      const tests = join(root, 'host/index.js');
+      if (isPlain) {
+        // Tests need some extension.
+        mkdirSync(join(root, 'nothing'));
+        const nothing = { name: 'nothing', publisher: 'nobody', version: '0.0.1', engines: { vscode: '*' } };
+        writeFileSync(join(root, 'nothing/package.json'), JSON.stringify(nothing));
+        return { extension: join(root, 'nothing'), tests };
+      }
+      const unpacked = readdirSync(extensions).find((name) => name.startsWith('linelens.linelens'));
+      return { extension: join(extensions, unpacked), tests };
     },
     settings: {
       'linelens.threshold': 0,
       'linelens.analyze': 'file',
-      // Without linelens: nothing is C any more.
-      'files.associations': isPlain ? { '*.c': 'plaintext' } : {},
+      // There more is drawn.
+      'workbench.colorTheme': 'Default Light Modern',
     },
   });
   try {

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { contrast } from '../unit/colour.mjs';
+import { contrast, darker } from '../unit/colour.mjs';
 import { equal, ok, until } from './check.mjs';
 import { Session } from './host.mjs';
 
@@ -159,7 +159,7 @@ async function shading(session, picture, colours) {
     texts,
   );
   await picture('methods');
-  await picture.media('methods', { x: 340, y: 30, width: 602, height: 290 });
+  await picture.media('methods', { x: 340, y: 30, width: 602, height: 286 });
   await session.choose('attention:last');
   ok('the method is switched', await session.waitForStatus(/attention:last · p 0\.31/), await session.status());
   const moved = await until(async () => {
@@ -185,6 +185,12 @@ async function shading(session, picture, colours) {
   ok(
     'a key leads to the next relevant line',
     await until(async () => (await session.page.locator('.statusbar-item', { hasText: 'Ln 44,' }).count()) > 0),
+    await session.page.locator('.statusbar').textContent(),
+  );
+  await session.keys('Control+Alt+h', 'p');
+  ok(
+    'and to the previous one, which is above the function',
+    await until(async () => (await session.page.locator('.statusbar-item', { hasText: /Ln (38|36|39),/ }).count()) > 0),
     await session.page.locator('.statusbar').textContent(),
   );
   await session.goTo(READ_RECORD.name, 5);
@@ -237,13 +243,15 @@ function drawnText(session) {
       const background = shades.get(row.style.top);
       for (const span of background ? row.querySelectorAll('span[class*=mtk]') : []) {
         // Hints of servers have colours of their own.
-        if (span.textContent.trim() && !/TextEditorDecorationType|dyn-rule|ced-/.test(span.className)) {
-          found.push({ background, colour: getComputedStyle(span).color, text: span.textContent });
+        const isHint = /dyn-rule/.test(span.className) || getComputedStyle(span, '::after').content !== 'none';
+        if (span.textContent.trim() && !isHint) {
+          const { color, filter } = getComputedStyle(span);
+          const brightness = Number(/^brightness\((.*)\)$/.exec(filter)?.[1] ?? 1);
+          found.push({ background, colour: color, brightness, text: span.textContent });
         }
       }
     }
-    const { backgroundColor } = getComputedStyle(editor.querySelector('.monaco-editor-background'));
-    return { found, background: backgroundColor };
+    return found;
   });
 }
 
@@ -263,19 +271,25 @@ async function themes(session, picture, colours) {
       return background && hex(background) === wanted;
     });
     ok(`${theme}: the shades are those of the theme`, changed, (await session.lines())[READ_RECORD.top]);
-    const { found, background } = await drawnText(session);
-    const worst = found
-      .map(({ background: shade, colour, text }) => ({
-        text,
-        ratio: contrast(hex(colour), hex(shade)),
-        plain: contrast(hex(colour), hex(background)),
-      }))
-      // What the theme itself draws with little contrast can but keep most of it.
-      .filter(({ ratio, plain }) => ratio < (plain < 5.2 ? plain * 0.85 : 4.5));
-    ok(
-      `${theme}: all text on shaded lines is readable (${found.length} pieces)`,
-      found.length > 20 && worst.length === 0,
-      worst,
+    let found = [];
+    let worst = [];
+    // The colours change with the theme, what is drawn over the text a moment later.
+    const isReadable = await until(async () => {
+      found = await drawnText(session);
+      worst = found
+        .map(({ background, colour, brightness, text }) => ({
+          text,
+          brightness,
+          ratio: contrast(darker(hex(colour), brightness), hex(background)),
+        }))
+        .filter(({ ratio }) => ratio < 4.5);
+      return found.length > 20 && worst.length === 0;
+    });
+    ok(`${theme}: all text on shaded lines is readable (${found.length} pieces)`, isReadable, worst);
+    equal(
+      `${theme}: drawn darker only where it is dark`,
+      [...new Set(found.map(({ brightness }) => brightness))],
+      [/ight$/i.test(kind) ? 0.8 : 1],
     );
     await picture(`theme-${kind}`);
   }
@@ -359,6 +373,8 @@ async function comparing(session, picture, colours) {
   await session.command('Compare Methods');
   const frame = await session.webview('table.lines');
   ok('the compare panel opens', frame);
+  const beside = await session.waitForStatus(/p 0\.31 flagged$/, 5000);
+  ok('beside it the status bar keeps the verdict', /p 0\.31 flagged$/.test(beside?.text ?? ''), beside);
   const heads = await frame.$$eval('table.lines thead .name', (all) => all.map((one) => one.textContent));
   equal('with all methods', heads, [
     'line',
@@ -443,6 +459,8 @@ async function comparing(session, picture, colours) {
     ),
   );
   ok('the function is compared with git HEAD', marks?.length >= 2, marks);
+  const sides = await pair.$$eval('thead .column .name', (all) => all.map((one) => one.textContent));
+  ok('which is called so', /^HEAD \([0-9a-f]{7}\)$/.test(sides[0]) && sides[1] === 'this text', sides);
   await picture('compare-head');
   await session.quick('F1', '>View: Close All Editors in Group', 'Close All Editors in Group').catch(() => undefined);
   await session.open('records.c');
@@ -518,6 +536,34 @@ async function filesAndReports(session) {
   await session.command('Analyze File');
   const text = await session.waitForNotification(/functions in 1 file: \d+ flagged/);
   ok('a file is analysed', text, await session.notifications());
+  await session.clearNotifications();
+  await session.command('Analyze Workspace');
+  const whole = await session.waitForNotification(/functions in [2-9] files: \d+ flagged/);
+  ok('the workspace is analysed', whole, await session.notifications());
+  await session.clearNotifications();
+  await session.command('Add Note');
+  const input = session.page.locator('.quick-input-widget');
+  await input.locator('input').fill('the length is not checked');
+  ok(
+    'a question names its function',
+    /linelens: read_record/.test(await input.textContent()),
+    await input.textContent(),
+  );
+  await session.keys('Enter');
+  ok(
+    'a note is written',
+    await until(() => session.file('.linelens/annotations.jsonl').includes('"note":"the length is not checked"')),
+  );
+  await session.command('Reload Model');
+  const again = await session.waitForNotification(/linelens-default is loaded again/);
+  ok('all is read again', again, await session.notifications());
+  await session.clearNotifications();
+  await session.command('Export Report');
+  await session.choose('Folder workspace');
+  await session.choose('SARIF');
+  const sarif = () => readdirSync(join(session.workspace, '.linelens')).find((name) => /\.sarif/.test(name));
+  ok('a report is written as SARIF', await until(sarif), await session.notifications());
+  equal('of that version', JSON.parse(session.file(`.linelens/${sarif()}`)).version, '2.1.0');
   await session.clearNotifications();
   await session.command('Export Report');
   await session.choose('This file');
@@ -602,8 +648,17 @@ async function models(session, picture, extensions) {
     /^the-other/.test((await session.waitForStatus(/^the-other .* p 0/))?.text ?? ''),
     await session.status(),
   );
-  session.writeSettings({ 'linelens.models': [] });
+  session.writeSettings({ 'linelens.models': [], 'linelens.model': '/nowhere' });
+  const none = await session.waitForStatus(/no model/);
+  ok('without a model the status bar says so', /no model/.test(none?.text ?? ''), none);
+  await session.page.locator('.activitybar .action-label[aria-label="linelens"]').click();
+  const welcome = session.page.locator('.welcome-view-content', { hasText: 'There is no model to ask' }).first();
+  ok('and the side bar what to do', await until(() => welcome.isVisible()));
+  await picture('no-model');
+  await session.keys('Control+Shift+E');
+  session.writeSettings({ 'linelens.model': '' });
   await session.waitForStatus(/^linelens-default .* p 0/);
+  await session.clearNotifications();
 }
 
 async function walkthrough(session, picture) {
@@ -641,6 +696,8 @@ async function dying(session, picture) {
     await session.shaded(),
   );
   session.writeSettings({ 'linelens.server.path': '/nowhere/linelens' });
+  const why = session.page.locator('.statusbar-item', { hasText: 'again: linelens.server.path changed' });
+  ok('a restart says why', await until(async () => (await why.count()) > 0));
   const missing = await session.waitForNotification(/names \/nowhere\/linelens, which is not a program/);
   ok('a server that is not there is said, with what to do', missing, await session.notifications());
   ok('and nothing stays shaded', await session.waitForShades((lines) => lines.length === 0), await session.shaded());

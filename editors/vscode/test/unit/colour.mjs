@@ -8,6 +8,12 @@ export function linear(hex) {
   return [1, 3, 5].map((at) => toLinear(parseInt(hex.slice(at, at + 2), 16) / 255));
 }
 
+/** What the CSS filter `brightness` makes of a colour. */
+export function darker(hex, factor) {
+  const bytes = [1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * factor));
+  return `#${bytes.map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
+}
+
 /** Relative luminance (WCAG 2.2). */
 export function luminance(hex) {
   const [r, g, b] = linear(hex);

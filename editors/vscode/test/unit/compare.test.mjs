@@ -97,6 +97,12 @@ test('models', () => {
 
 test('versions', () => {
   const side = (source, lines) => ({ ...base, source, method: 'ig', lines, alignment });
+  const made = (source, revision) =>
+    ofPair({ before: side(source, []), after: side('document', []), outcome: null, lines: [] }, 'file:///a.c', revision)
+      .columns[0].name;
+  assert.equal(made('1a2b3c4d5e6f', 'HEAD'), 'HEAD (1a2b3c4)');
+  assert.equal(made('1a2b3c4d5e6f'), '1a2b3c4d5e6f');
+  assert.equal(made('fixed/a.c', 'HEAD'), 'fixed/a.c');
   const table = ofPair(
     {
       before: side('1a2b', [line(1, 0.5, 1, 1), line(2, 0.2, 1, 2, { text: 'old' })]),

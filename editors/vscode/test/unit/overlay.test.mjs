@@ -152,4 +152,10 @@ test('true and top lines', () => {
     topLines(made, 2).map((one) => one.line),
     [3, 4],
   );
+  made.lines.push({ ...line(5, 4), score: 0 });
+  assert.deepEqual(
+    topLines(made, 5).map((one) => one.line),
+    [3, 4, 2],
+    'the least relevant line is none',
+  );
 });
