@@ -8,6 +8,7 @@
 
 pub mod agreement;
 pub mod atomic;
+pub(crate) mod broken;
 pub mod dataset;
 pub mod diff;
 pub mod editing;
@@ -150,4 +151,6 @@ pub struct Sample {
     pub collection: Option<String>,
     pub project: Option<String>,
     pub commit: Option<String>,
+    /// First and last column of a marked region, from 1, where the data set names them.
+    pub columns: (Option<u64>, Option<u64>),
 }

@@ -27,6 +27,12 @@ pub struct AlignmentShape {
     /// How many of `lines` have changed since they were labelled.
     #[serde(default)]
     pub changed: usize,
+    /// Why it is not certain that the ground truth is this function's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<String>,
+    /// How many records of older texts of the function were set aside for newer ones.
+    #[serde(default)]
+    pub set_aside: usize,
     pub outside_window: usize,
     pub policy: String,
     /// `vulnerable`, `benign` or `unsure`.
@@ -54,6 +60,8 @@ impl AlignmentShape {
             top_k: TOP_K.iter().zip(alignment.top_k).map(|(k, hit)| (k.to_string(), hit.into())).collect(),
             unmatched: truth.unmatched,
             changed: truth.approximate.len(),
+            found_by: truth.found_by.clone(),
+            set_aside: truth.set_aside,
             outside_window: alignment.outside_window,
             policy: truth.policy.clone(),
             label: truth.label_name().to_string(),

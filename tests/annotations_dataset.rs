@@ -665,3 +665,31 @@ fn results_in_one_function_are_one_sample_of_each_annotator_and_run() {
     );
     assert_eq!(found.functions[0][0].record.label, Label::Vulnerable);
 }
+
+#[test]
+fn neighbouring_pairs_of_one_commit_are_pairs_in_either_order() {
+    let row = |number: usize, target: usize| {
+        let call = if target == 1 { "strcpy(b, s)" } else { "strlcpy(b, s, 8)" };
+        let code = format!("int f{number}(char *s) {{\n  char b[8];\n  {call};\n  return b[0];\n}}\n");
+        serde_json::json!({"idx": number * 2 + target, "project": "p", "commit_id": "abc", "func": code,
+            "target": target, "cwe": ["CWE-787"], "cve": "CVE-2020-1"})
+        .to_string()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for order in [[1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 0, 1], [0, 1, 1, 0]] {
+        let rows: Vec<String> = order.iter().enumerate().map(|(at, target)| row(at / 2, *target)).collect();
+        let path = folder.path().join("paired.jsonl");
+        std::fs::write(&path, rows.join("\n")).unwrap();
+        let samples: Vec<_> =
+            linelens::annotations::dataset::import(&path, None).unwrap().map(Result::unwrap).collect();
+        let mut lines = 0;
+        for sample in &samples {
+            let is_before = sample.record.label == Label::Vulnerable;
+            let flaws: Vec<usize> = sample.record.flaw_lines().collect();
+            assert_eq!(flaws, if is_before { vec![2] } else { vec![] }, "{order:?}");
+            assert!(sample.record.pair.is_some(), "{order:?}");
+            lines += flaws.len();
+        }
+        assert_eq!((samples.len(), lines), (4, 2), "{order:?}");
+    }
+}

@@ -3,6 +3,8 @@
 
 use linelens::annotations::matching::{self, Found, Match, Place};
 use linelens::annotations::{FunctionLines, Label, Record};
+use proptest::prelude::*;
+use std::collections::HashMap;
 
 const OF_INT: &str = "int parse(int n) {\n    if (n > 9)\n        n = table[n];\n    return n;\n}";
 const OF_TEXT: &str =
@@ -140,8 +142,13 @@ fn labels_without_lines_stay_where_they_were_or_are_lost() {
     // The other one is known by its text, so this one is what is left.
     let both = [label(0, OF_INT), label(6, OF_TEXT)];
     assert_eq!(found(&both, &places(40, &[OF_INT, &of_text])), [vec![(0, vec![])], vec![(1, vec![])]]);
-    // The only function of its name is it, wherever it stands.
-    assert_eq!(found(&records, &places(40, &[&of_text])), [vec![(0, vec![])]]);
+    // The only function of its name may be another one; in C there is no other one.
+    let moved = places(40, &[&of_text]);
+    assert_eq!((found(&records, &moved), lost(&records, &moved)), (vec![vec![]], vec![0]));
+    assert_eq!(found(&records, &places(6, &[&of_text])), [vec![(0, vec![])]]);
+    let in_c = [Record { file: Some("b.c".to_string()), ..records[0].clone() }];
+    let moved = [Place { file: Some("b.c"), ..moved[0] }];
+    assert_eq!(found(&in_c, &moved), [vec![(0, vec![])]]);
 }
 
 #[test]
@@ -170,6 +177,246 @@ fn what_was_said_of_an_older_text_is_not_lost() {
     assert_eq!((found(&records, &now), lost(&records, &now)), (vec![vec![(1, vec![])]], vec![]));
     let now = places(40, &[OF_INT, &fixed]);
     assert_eq!((found(&records, &now), lost(&records, &now)), (vec![vec![], vec![(1, vec![])]], vec![]));
+}
+
+/// Per function: how its records were found.
+fn ways(records: &[Record], places: &[Place<'_>]) -> Vec<Vec<Match>> {
+    let functions = matching::find(records, places).functions;
+    functions.iter().map(|all| all.iter().map(|matched| matched.how).collect()).collect()
+}
+
+/// Records that were set aside, and those that hold.
+fn set_aside(records: &[Record], places: &[Place<'_>]) -> Vec<(usize, usize)> {
+    matching::find(records, places).set_aside.into_iter().map(|aside| (aside.number, aside.holds)).collect()
+}
+
+#[test]
+fn a_newer_record_of_another_overload_hides_none() {
+    // The second overload stands where the first stood, and was labelled there; the first one was edited, or is gone.
+    let edited = OF_INT.replace("table[n]", "0").replace("n > 9", "n != 0");
+    let benign = Record { label: Label::Benign, ..record(0, OF_INT, &[]) };
+    for old in [benign, record(0, OF_INT, &[2])] {
+        for by in ["me", "ann"] {
+            for newer in
+                [Record { label: Label::Benign, ..record(0, OF_TEXT, &[]) }, record(0, OF_TEXT, &[2])]
+            {
+                let old = Record { annotator: Some(by.to_string()), ..old.clone() };
+                let lines = if newer.lines.is_empty() { vec![] } else { vec![2] };
+                let records = [old, newer];
+                let now = places(0, &[OF_TEXT, &edited]);
+                let at_first = found(&records, &now)[0].clone();
+                assert_eq!(at_first, [(1, lines.clone())], "{by}: its text is known");
+                let shown = found(&records, &now)[1].iter().any(|(number, _)| *number == 0);
+                assert!(shown || lost(&records, &now) == [0], "{by}");
+                assert!(set_aside(&records, &now).is_empty(), "{by}");
+                // Of one that is gone the record is reported: as unmatched, or as older than the one that holds.
+                let left = places(0, &[OF_TEXT]);
+                assert_eq!(found(&records, &left), [vec![(1, lines)]]);
+                match by {
+                    "me" => assert_eq!(set_aside(&records, &left), [(0, 1)]),
+                    _ => assert_eq!(lost(&records, &left), [0]),
+                }
+            }
+        }
+    }
+    // What is not newer does not take the place of anything.
+    let at = |time: &str, record: Record| Record { time: Some(time.to_string()), ..record };
+    let records = [
+        at("2026-02-01T00:00:00Z", record(0, OF_INT, &[2])),
+        at("2026-01-01T00:00:00Z", record(0, OF_TEXT, &[2])),
+    ];
+    assert_eq!(lost(&records, &places(0, &[OF_TEXT])), [0]);
+}
+
+#[test]
+fn a_gone_overload_hands_nothing_to_one_without_a_record() {
+    let benign = Record { label: Label::Benign, ..record(7, OF_TEXT, &[]) };
+    for gone in [record(7, OF_TEXT, &[2]), benign.clone(), record(0, OF_TEXT, &[2])] {
+        let records = [gone];
+        for inserted in [0, 1, 7, 40] {
+            let left = places(inserted, &[OF_INT]);
+            assert_eq!(
+                (found(&records, &left), lost(&records, &left)),
+                (vec![vec![]], vec![0]),
+                "{inserted}"
+            );
+            let left = places(inserted, &[OF_INT, "int parse(long n) {\n    return n;\n}"]);
+            assert_eq!((found(&records, &left), lost(&records, &left)), (vec![vec![], vec![]], vec![0]));
+        }
+    }
+    // By hand, of a name alone, it is of the only function that has it.
+    let by_hand = [Record { body_sha256: None, body_sha256_ws: None, range: None, ..benign }];
+    assert_eq!(ways(&by_hand, &places(40, &[OF_INT])), [vec![Match::FileAndName]]);
+}
+
+#[test]
+fn what_only_the_place_says_is_a_guess() {
+    let label = |first, code| Record { lines: Vec::new(), ..record(first, code, &[]) };
+    let (of_int, of_text) = (OF_INT.replace('9', "8"), OF_INT.replace("int n", "long n"));
+    let records = [label(0, OF_INT), label(6, &of_text.replace('9', "7"))];
+    let now = places(0, &[&of_text, &of_int]);
+    assert_eq!(ways(&records, &now), [vec![Match::FileAndPlace], vec![Match::FileAndPlace]]);
+    let matched = matching::find(&records, &now);
+    assert!(matched.functions[0][0].doubt().unwrap().contains("a guess"));
+    // So does a line that both have.
+    let both = [record(0, OF_INT, &[2])];
+    let of_text = of_text.replace('9', "8");
+    let ways = ways(&both, &places(0, &[&of_text, &of_int]));
+    assert_eq!(ways, [vec![Match::FileAndPlace], vec![]]);
+}
+
+#[test]
+fn a_specialisation_does_not_hide_the_record_of_its_template() {
+    let template = "template <typename T>\nint f(T a) {\n    return a;\n}";
+    let special = "template <>\nint f<std::string>(std::string a) {\n    return a.size();\n}";
+    let named = |name: &str, record: Record| Record { function: Some(name.to_string()), ..record };
+    let records = [named("f", record(0, template, &[2])), named("f<std::string>", record(0, special, &[2]))];
+    let left = [Place { file: Some("b.cpp"), name: "f<std::string>", first_line: 0, text: special }];
+    assert_eq!((found(&records, &left), lost(&records, &left)), (vec![vec![(1, vec![2])]], vec![0]));
+    // Scopes in the arguments of a template are not the function's.
+    let edited = special.replace("size()", "size() + 1");
+    let scoped = [named("N::f<std::string>", records[1].clone())];
+    let place = [Place { file: Some("b.cpp"), name: "f<std::string>", first_line: 90, text: &edited }];
+    assert_eq!(ways(&scoped, &place), [vec![Match::FileAndName]]);
+}
+
+#[test]
+fn of_two_records_of_one_function_the_other_is_named() {
+    let (first, second) = (record(0, OF_TEXT, &[2]), record(0, &OF_TEXT.replace("puts", "fputs"), &[2]));
+    let edited = OF_TEXT.replace("to[8]", "to[16]");
+    let records = [first, second];
+    let now = places(0, &[&edited]);
+    assert_eq!(found(&records, &now), [vec![(1, vec![2])]]);
+    assert_eq!(set_aside(&records, &now), [(0, 1)]);
+    assert_eq!(matching::find(&records, &now).functions[0][0].aside, [&records[0]]);
+}
+
+/// A function of a small file: its name, its parameter, and lines of its body.
+type Small = (usize, usize, Vec<usize>);
+
+const NAMES: [&str; 4] = ["parse", "read", "N::parse", "f<N::T>"];
+const LINES: [&str; 6] = ["a = b;", "strcpy(to, from);", "n++;", "return n;", "lock(m);", "check(n, to);"];
+
+fn code((name, parameter, lines): &Small) -> (String, String) {
+    let body: String = lines.iter().map(|line| format!("    {}\n", LINES[*line])).collect();
+    (NAMES[*name].to_string(), format!("int {}(int a{parameter}) {{\n{body}}}", NAMES[*name]))
+}
+
+fn small() -> impl Strategy<Value = Small> {
+    (0..NAMES.len(), 0..3_usize, prop::collection::vec(0..LINES.len(), 1..5))
+}
+
+/// Deletes, swaps, renames, edits, adds.
+fn changed(mut file: Vec<Small>, changes: &[(usize, usize, usize, Small)]) -> Vec<Small> {
+    for (what, one, other, new) in changes {
+        if file.is_empty() {
+            break;
+        }
+        let (one, other) = (one % file.len(), other % file.len());
+        match what {
+            0 => drop(file.remove(one)),
+            1 => file.swap(one, other),
+            2 => file[one].0 = new.0,
+            3 => file[one].2.clone_from(&new.2),
+            4 => file[one].2.push(new.2[0]),
+            _ => file.insert(one, new.clone()),
+        }
+    }
+    file
+}
+
+fn of_file<T>(name: &str, first: usize, file: &[Small], then: impl FnOnce(&[Place<'_>]) -> T) -> T {
+    let codes: Vec<(String, String)> = file.iter().map(code).collect();
+    let mut at = first;
+    let mut places = Vec::new();
+    for (function, text) in &codes {
+        places.push(Place { file: Some(name), name: function, first_line: at, text });
+        at += FunctionLines::new(text).count() + 1;
+    }
+    then(&places)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// Every record is shown at a function, unmatched, or set aside for one that is shown, and only one of these.
+    #[test]
+    fn no_record_is_dropped(
+        name in prop::sample::select(&["b.cpp", "b.c"][..]),
+        file in prop::collection::vec(small(), 1..5),
+        labels in prop::collection::vec((0..3_usize, 0..2_usize, 0..9_usize, 0..9_usize, any::<bool>()), 1..9),
+        steps in prop::collection::vec(
+            (0..9_usize, prop::collection::vec((0..6_usize, 0..9_usize, 0..9_usize, small()), 0..4)), 1..4
+        ),
+    ) {
+        let mut file = file;
+        let mut records: Vec<Record> = Vec::new();
+        let mut now = 0;
+        for (step, (first, changes)) in steps.iter().enumerate() {
+            // Some functions of each version are labelled.
+            for (of_step, annotator, function, line, has_hash) in &labels {
+                if *of_step != step || file.is_empty() {
+                    continue;
+                }
+                of_file(name, now, &file, |places| {
+                    let place = places[function % places.len()];
+                    let lines = FunctionLines::new(place.text);
+                    let flaws: Vec<usize> = if line % 3 == 0 { vec![] } else { vec![1 + line % (lines.count() - 2)] };
+                    let label = if flaws.is_empty() { Label::Benign } else { Label::Vulnerable };
+                    let mut record = lines.record(label, flaws);
+                    if !has_hash {
+                        (record.body_sha256, record.body_sha256_ws) = (None, None);
+                    }
+                    records.push(Record {
+                        file: Some(name.to_string()),
+                        function: Some(place.name.to_string()),
+                        range: Some((place.first_line, place.first_line + lines.count() - 1)),
+                        annotator: Some(["ann", "bob"][*annotator].to_string()),
+                        ..record
+                    });
+                });
+            }
+            file = changed(file, changes);
+            now = *first;
+        }
+        of_file(name, now, &file, |places| {
+            let found = matching::find_in(&matching::Index::new(&records), &records, Some(name), places);
+            let number = |record: &Record| records.iter().position(|other| std::ptr::eq(other, record)).unwrap();
+            let mut shown: HashMap<usize, Vec<usize>> = HashMap::new();
+            for (function, all) in found.functions.iter().enumerate() {
+                let mut annotators: Vec<_> = all.iter().map(|matched| matched.annotator()).collect();
+                annotators.sort_unstable();
+                annotators.dedup();
+                prop_assert_eq!(annotators.len(), all.len(), "one record an annotator");
+                for matched in all {
+                    for record in matched.records() {
+                        shown.entry(number(record)).or_default().push(function);
+                    }
+                    let is_known = all.iter().any(|other| other.how <= Match::TextWithoutWhitespace);
+                    let labels_nothing = matched.record.lines.is_empty();
+                    if name == "b.cpp" && matched.how == Match::FileAndPlace && labels_nothing {
+                        prop_assert!(!is_known, "a guess at a function of a known text");
+                    }
+                }
+            }
+            for (record, functions) in &shown {
+                let texts: Vec<String> =
+                    functions.iter().map(|function| FunctionLines::new(places[*function].text).sha256_ws()).collect();
+                prop_assert!(texts.windows(2).all(|two| two[0] == two[1]), "record {} of two functions", record);
+            }
+            for record in 0..records.len() {
+                let lost = found.lost.iter().filter(|(lost, _)| *lost == record).count();
+                let aside = found.set_aside.iter().filter(|aside| aside.number == record).count();
+                let is_shown = usize::from(shown.contains_key(&record));
+                prop_assert_eq!(is_shown + lost + aside, 1, "record {} of {:#?} in {:#?}", record, records, places);
+            }
+            for aside in &found.set_aside {
+                prop_assert!(shown.contains_key(&aside.holds), "what holds is shown");
+                prop_assert_eq!(&records[aside.holds].annotator, &aside.record.annotator);
+            }
+            Ok(())
+        })?;
+    }
 }
 
 #[test]

@@ -80,6 +80,7 @@ fn every_name_of_the_schema_is_read_and_no_other() {
         for name in names.as_array().unwrap() {
             assert!(with(name).is_ok(), "{path:?} {name}");
         }
+        assert_eq!(with(&json!(null)).is_ok(), names.as_array().unwrap().contains(&json!(null)), "{path:?}");
         assert!(with(&json!("another")).is_err());
     }
 }
@@ -157,10 +158,85 @@ fn what_the_schema_forbids_is_refused() {
         ("/time", json!("2026-01-31T12:00:00")),
         ("/dataset/row", json!(1)),
         ("/note", json!(1)),
+        ("/label_from_lines", json!("yes")),
     ] {
         let mut row = base.clone();
+        row["label_from_lines"] = json!(true);
         *row.pointer_mut(pointer).unwrap() = value.clone();
         assert!(native::parse(&row.to_string()).is_err(), "{pointer} {value}");
     }
     assert!(matches!(native::parse(&base.to_string()), Ok(Row::Record(_))));
+}
+
+/// Whether a schema takes `null` for a field: by its type, its names, or what it refers to.
+fn takes_null(schema: &Value, field: &Value) -> bool {
+    let field = match field["$ref"].as_str() {
+        Some(reference) => schema.pointer(reference.trim_start_matches('#')).unwrap(),
+        None => field,
+    };
+    let has_null = |list: &Value, null: Value| list.as_array().is_some_and(|list| list.contains(&null));
+    has_null(&field["type"], json!("null")) || has_null(&field["enum"], json!(null))
+}
+
+#[test]
+fn null_is_read_where_the_schema_takes_it() {
+    let schema = schema();
+    let mut base: Value = serde_json::from_str(&native::to_line(&full())).unwrap();
+    base["label_from_lines"] = json!(true);
+    for (pointer, described) in
+        [("", &schema["$defs"]["record"]["properties"]), ("/lines/0", &schema["$defs"]["line"]["properties"])]
+    {
+        for field in keys(described) {
+            let mut row = base.clone();
+            row.pointer_mut(pointer).unwrap()[field] = Value::Null;
+            let is_read = native::parse(&row.to_string()).is_ok();
+            assert_eq!(is_read, takes_null(&schema, &described[field]), "{pointer} {field}");
+        }
+    }
+}
+
+/// By Python, whose regular expressions are those of the schema.
+#[test]
+fn the_schema_takes_the_files_that_linelens_takes() {
+    let parts = [
+        "a", ".", "..", "/", "%2f", "%2F", "%2e", "%2E", "%zz", "%a", "%", "%00", "%5c", "\\", "?", "#", ":",
+        "%3a", "b.c", "%20", "ü", "%41", "\0", "%30", "-", "src",
+    ];
+    let mut names = vec![String::new()];
+    for first in parts {
+        for second in parts {
+            names.push(format!("{first}{second}"));
+            for third in parts {
+                names.push(format!("{first}{second}{third}"));
+                names.push(format!("{first}{second}/{third}"));
+            }
+        }
+    }
+    names.extend(parts.map(str::to_string));
+    // Bytes that are no UTF-8 are what a schema cannot say.
+    let is_high = |three: &[u8]| {
+        three[0] == b'%' && matches!(three[1], b'8' | b'9' | b'a'..=b'f') && three[2].is_ascii_hexdigit()
+    };
+    names.retain(|name| !name.as_bytes().windows(3).any(is_high));
+    let program = "import json, re, sys\npatterns, names = json.load(sys.stdin)\n\
+        print(json.dumps([any(re.search(p, n) for p in patterns) for n in names]))";
+    let schema = schema();
+    let file = &schema["$defs"]["record"]["properties"]["file"];
+    let forbidden = file["not"]["anyOf"].as_array().unwrap();
+    let patterns: Vec<&Value> = forbidden.iter().map(|rule| &rule["pattern"]).collect();
+    let mut python = std::process::Command::new("python3")
+        .args(["-c", program])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let input = json!([patterns, names]).to_string();
+    std::io::Write::write_all(&mut python.stdin.take().unwrap(), input.as_bytes()).unwrap();
+    let output = python.wait_with_output().unwrap();
+    let refused: Vec<bool> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(refused.len(), names.len());
+    let is_refused = |name: &str| linelens::annotations::uri::to_path(name).is_none();
+    for (name, by_schema) in names.iter().zip(refused) {
+        assert_eq!(by_schema || name.is_empty(), is_refused(name), "{name:?}");
+    }
 }

@@ -247,7 +247,7 @@ fn check_names_the_records_whose_functions_are_gone() {
     let said = err(&checked);
     assert!(
         said.contains(
-            "row 1: unmatched: gone, vulnerable with 1 labelled line, belongs to no function of a.c"
+            "row 1: unmatched: gone, vulnerable with 1 labelled line, belongs to none of the functions that a.c has now"
         ),
         "{said}"
     );
@@ -284,6 +284,11 @@ fn a_dry_run_counts_malformed_rows_of_each_kind() {
         (Some(3), Some("is blank: expected a JSON object"))
     );
     assert_eq!((rows[4]["id"].as_u64(), rows[4]["row"].as_u64()), (Some(5), Some(5)));
+    assert_eq!(rows[3]["id"], Value::Null, "the element of an array is no id");
+    let error = |row: usize| rows[row]["error"].as_str().unwrap().to_string();
+    assert_eq!(error(4), "`func` is 7, expected the text of a function in double quotes");
+    assert_eq!(error(5), "there is no field `func`: expected the text of a function");
+    assert!(error(1).starts_with("not JSON: ") && !error(1).contains("EOF"), "{}", error(1));
     assert_eq!(rows[6], json!({"id": "é", "bytes": 2}));
     let said = err(&output);
     assert!(
@@ -292,6 +297,174 @@ fn a_dry_run_counts_malformed_rows_of_each_kind() {
     );
     assert_eq!((rows[7]["id"].as_u64(), rows[7]["row"].as_u64()), (Some(8), Some(8)));
     assert!(rows[7]["error"].as_str().unwrap().contains("`func` is empty"), "{}", rows[7]);
+}
+
+#[test]
+fn check_names_renamed_functions_and_records_that_were_set_aside() {
+    let body = "{\n    char to[8];\n    strcpy(to, s);\n    puts(to);\n    return to[0];\n}\n";
+    let source = format!("int renamed(char *s) {body}\nint kept(int a) {{\n    return a + 1;\n}}\n");
+    let rows = [
+        json!({"file": "a.cpp", "function": "parse", "range": [40, 45], "label": "vulnerable", "annotator": "me",
+            "body_sha256": sha256("gone"),
+            "lines": [{"line": 3, "text": "    strcpy(to, s);", "before": "    char to[8];", "after": "    puts(to);", "label": "flaw"}]}),
+        json!({"file": "a.cpp", "function": "kept", "range": [8, 10], "label": "vulnerable", "annotator": "me",
+            "body_sha256": sha256("older")}),
+        json!({"file": "a.cpp", "function": "kept", "range": [8, 10], "label": "benign", "annotator": "me",
+            "body_sha256": sha256("int kept(int a) {\n    return a + 1;\n}")}),
+    ];
+    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    let folder = workspace(&[("a.cpp", &source)]);
+    let path = folder.path();
+    std::fs::create_dir(path.join(".linelens")).unwrap();
+    std::fs::write(path.join(".linelens/annotations.jsonl"), rows).unwrap();
+    let checked = run(path, &["annotations", "check", ".linelens/annotations.jsonl"]);
+    assert!(checked.status.success(), "no bad row: {}", err(&checked));
+    let said = err(&checked);
+    assert!(
+        said.contains(
+            "row 1: taken for renamed of a.cpp: approximate: labelled as parse, found by its lines"
+        ),
+        "{said}"
+    );
+    assert!(said.contains("row 2: set aside: kept, vulnerable, is of an older text"), "{said}");
+    assert!(said.contains("of which row 3 of the same annotator speaks"), "{said}");
+    assert!(!said.contains("unmatched"), "{said}");
+    let explained = |name: &str, format: &str| {
+        let explained = run(path, &["explain", "a.cpp", "--function", name, "--format", format]);
+        assert!(explained.status.success(), "{}", err(&explained));
+        out(&explained)
+    };
+    let finding: Value = serde_json::from_str(&explained("renamed", "json")).unwrap();
+    let found_by = finding["alignment"]["foundBy"].as_str().unwrap();
+    assert_eq!(found_by, "approximate: labelled as parse, found by its lines");
+    assert!(explained("renamed", "html").contains("approximate: labelled as parse, found by its lines"));
+    let finding: Value = serde_json::from_str(&explained("kept", "json")).unwrap();
+    assert_eq!(
+        (&finding["alignment"]["foundBy"], &finding["alignment"]["setAside"]),
+        (&Value::Null, &json!(1))
+    );
+    assert!(explained("kept", "ansi").contains("1 record of an older text set aside"));
+    assert!(explained("kept", "html").contains("~ ground truth that has changed"));
+}
+
+#[test]
+fn check_says_what_is_the_case_with_unpacked_rows() {
+    let two = "int f(int a)\n{\n\treturn a;\n}\nint g(int a)\n{\n\treturn a;\n}\n";
+    let macros = "#define N 4\nint h(int a)\n{\n\treturn a + N;\n}\n";
+    let rows = [
+        json!({"func": two, "target": 1, "flaw_lines": []}),
+        json!({"func": macros, "target": 1, "flaw_lines": [1]}),
+    ];
+    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    let folder = workspace(&[("d.jsonl", &rows)]);
+    let path = folder.path();
+    assert!(run(path, &["unpack", "d.jsonl", "there"]).status.success());
+    let checked = run(path, &["annotations", "check", "there/.linelens/annotations.jsonl"]);
+    let said = err(&checked);
+    assert!(checked.status.success(), "{said}");
+    assert!(
+        said.contains("row 2: unmatched: vulnerable, is of the text in lines 1 to 8 of 000/000000-"),
+        "{said}"
+    );
+    assert!(!said.contains("any more"), "{said}");
+}
+
+#[test]
+fn a_refused_folder_is_left_as_it_was() {
+    let folder = workspace(&[("test.jsonl", &dataset("copy"))]);
+    let path = folder.path();
+    for (name, manifest) in [("words", "my own notes\n"), ("empty", "{}\n"), ("list", "[1]")] {
+        std::fs::create_dir(path.join(name)).unwrap();
+        std::fs::write(path.join(name).join("manifest.json"), manifest).unwrap();
+        let refused = eval(path, &["test.jsonl", "--out", name]);
+        assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+        assert!(err(&refused).contains("choose another folder with --out"), "{}", err(&refused));
+        assert_eq!(
+            std::fs::read_dir(path.join(name)).unwrap().count(),
+            1,
+            "{name}: nothing else was written"
+        );
+        assert_eq!(read(path, &format!("{name}/manifest.json")), manifest);
+    }
+}
+
+#[test]
+fn a_training_file_that_is_named_twice_counts_once() {
+    let (test, train) = (dataset("copy"), dataset("train"));
+    let folder = workspace(&[("test.jsonl", &test), ("train.jsonl", &train), ("again.jsonl", &train)]);
+    let train = ["test.jsonl", "--train", "train.jsonl", "--train", "train.jsonl", "--train", "again.jsonl"];
+    let output = eval(folder.path(), &[&train[..], &["--format", "json"]].concat());
+    assert!(output.status.success(), "{}", err(&output));
+    let report: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!(report["training"].as_array().unwrap().len(), 1);
+    assert!(err(&output).contains("again.jsonl: is the same as "), "{}", err(&output));
+}
+
+#[test]
+fn agreement_of_records_without_a_name_says_how_to_name_them() {
+    let row = json!({"func": "int f(void)\n{\n\treturn 1;\n}\n", "target": 1, "flaw_lines": [3]}).to_string();
+    let folder = workspace(&[("a.jsonl", &row), ("b.jsonl", &row)]);
+    let compared = run(folder.path(), &["annotations", "agreement", "a.jsonl", "b.jsonl"]);
+    assert!(err(&compared).contains("`linelens annotations import --annotator NAME`"), "{}", err(&compared));
+}
+
+#[test]
+fn columns_of_sarif_beyond_a_line_are_said_to_be_so() {
+    let result = |start: u64, end: u64| {
+        json!({"ruleId": "r", "message": {"text": "m"}, "locations": [{"physicalLocation": {
+            "artifactLocation": {"uri": "a.c"}, "region": {"startLine": 3, "startColumn": start, "endColumn": end}}}]})
+    };
+    // Line 3 is a tab and nine characters.
+    let log = json!({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "t"}},
+        "results": [result(2, 11), result(2, 12), result(500, 501), result(5, 2), result(0, 2)]}]});
+    let folder = workspace(&[("a.c", "int f(void)\n{\n\treturn 1;\n}\n"), ("log.sarif", &log.to_string())]);
+    let checked = run(folder.path(), &["annotations", "check", "log.sarif"]);
+    let said = err(&checked);
+    assert_eq!(checked.status.code(), Some(1), "{said}");
+    assert!(said.contains("row 2: column 12 lies beyond the end of line 3 of a.c, which has 10"), "{said}");
+    assert!(said.contains("row 3: column 500 lies beyond"), "{said}");
+    for row in ["row 4", "row 5"] {
+        assert!(said.contains(&format!("{row}: names no line of a file: its region's columns")), "{said}");
+    }
+    assert!(!said.contains("row 1:"), "{said}");
+}
+
+#[test]
+fn eval_says_that_the_function_of_a_record_without_a_hash_is_gone() {
+    let row = json!({"file": "a.c", "function": "gone", "range": [1, 4], "label": "vulnerable", "annotator": "me",
+        "lines": [{"line": 3, "text": "\tgets(a);", "label": "flaw"}]});
+    let folder = workspace(&[("a.c", "int f(int a)\n{\n\treturn a;\n}\n"), ("t.jsonl", &row.to_string())]);
+    let said = err(&eval(folder.path(), &["t.jsonl"]));
+    assert!(said.contains("1 function gone"), "{said}");
+    let rows = linelens::annotations::dataset::open(&folder.path().join("t.jsonl"), None).unwrap();
+    let reasons: Vec<String> = rows.map(|row| row.unwrap_err().reason.to_string()).collect();
+    assert_eq!(reasons, ["its function gone is not in line 1 of a.c any more, where f stands now"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_unpacked_or_written_into_a_link() {
+    let folder = workspace(&[("test.jsonl", &dataset("copy"))]);
+    let path = folder.path();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, path.join(name)).unwrap();
+    link("nowhere", "there");
+    let refused = run(path, &["unpack", "test.jsonl", "there"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = err(&refused);
+    assert!(said.contains("there is to be a folder, but it is a symbolic link to nowhere"), "{said}");
+    std::fs::create_dir(path.join("ours")).unwrap();
+    std::fs::create_dir(path.join("elsewhere")).unwrap();
+    link("../elsewhere", "ours/.linelens");
+    let said = err(&run(path, &["unpack", "test.jsonl", "ours"]));
+    assert!(
+        said.contains(".linelens is to be a folder, but it is a symbolic link to ../elsewhere"),
+        "{said}"
+    );
+    link("nowhere.onnx", "graph.onnx");
+    let graph = ["graph", "--method", "attnlrp", "--out", "graph.onnx"];
+    let said = err(&run(path, &graph));
+    assert!(said.contains("graph.onnx cannot be written: it is a symbolic link to nowhere.onnx"), "{said}");
+    assert!(!path.join("nowhere.onnx").exists());
 }
 
 #[cfg(unix)]

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::alignment::{self, Alignment, Unit, Verdicts};
 use crate::annotations::Label;
-use crate::annotations::matching::{Match, Matched};
+use crate::annotations::matching::Matched;
 use crate::annotations::policy::{Opinion, Policy};
 use crate::lines::{LineScore, reference};
 use crate::text::LineIndex;
@@ -26,8 +26,10 @@ pub struct GroundTruth {
     pub silent: Option<String>,
     /// Labelled lines that were not found again in the function's text.
     pub unmatched: usize,
-    /// How a record was found that knows the function under another name, in words.
+    /// Why it is not certain that a record speaks of this function, in words.
     pub found_by: Option<String>,
+    /// How many records of other texts of the function hold no more, as their annotators said something newer.
+    pub set_aside: usize,
     pub annotators: Vec<Annotator>,
     pub cwe: Vec<String>,
     pub cve: Vec<String>,
@@ -84,16 +86,8 @@ impl GroundTruth {
                 .is_some_and(|line| !matched.iter().any(|matched| knows(matched, line)))
         };
         truth.approximate = truth.lines.iter().copied().filter(is_changed).collect();
-        truth.found_by = matched.iter().find_map(|matched| {
-            let name = matched.record.function.as_deref()?;
-            match matched.how {
-                Match::FileAndLines => {
-                    Some(format!("approximate: {name} is gone, and its labelled lines are here"))
-                }
-                Match::FileAndRange => Some(format!("approximate: {name} is gone, and stood here")),
-                Match::Text | Match::TextWithoutWhitespace | Match::FileAndName => None,
-            }
-        });
+        truth.found_by = matched.iter().find_map(Matched::doubt);
+        truth.set_aside = matched.iter().map(|matched| matched.aside.len()).sum();
         for names in [&mut truth.cwe, &mut truth.cve, &mut truth.notes] {
             names.sort();
             names.dedup();
@@ -141,6 +135,7 @@ impl GroundTruth {
             },
             unmatched: 0,
             found_by: None,
+            set_aside: 0,
             annotators,
             cwe: Vec::new(),
             cve: Vec::new(),
@@ -174,10 +169,15 @@ impl GroundTruth {
         if self.unmatched > 0 {
             words.push_str(&format!(", {} not found again in the text", self.unmatched));
         }
-        for more in self.changed().iter().chain(&self.found_by) {
+        for more in self.changed().iter().chain(&self.found_by).chain(&self.older()) {
             words.push_str(&format!("; {more}"));
         }
         words
+    }
+
+    fn older(&self) -> Option<String> {
+        let noun = if self.set_aside == 1 { "record" } else { "records" };
+        (self.set_aside > 0).then(|| format!("{} {noun} of an older text set aside", self.set_aside))
     }
 
     /// How many of its lines are not what was labelled any more. They stay ground truth, as nobody said otherwise.
@@ -354,6 +354,7 @@ pub(super) mod tests {
             silent: None,
             unmatched: 0,
             found_by: None,
+            set_aside: 0,
             annotators: vec![Annotator {
                 name: "bob".to_string(),
                 label: Label::Vulnerable,

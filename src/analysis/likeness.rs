@@ -29,19 +29,44 @@ pub struct Counterpart<'a> {
     pub is_guess: bool,
 }
 
+/// Why there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoCounterpart {
+    /// No function there has its name.
+    NoName,
+    /// All that have its name are still here, as they were there.
+    New,
+}
+
+impl NoCounterpart {
+    /// A sentence about a function, and the other version.
+    pub fn sentence(self, name: &str, version: &str) -> String {
+        match self {
+            NoCounterpart::NoName => format!("there is no function {name} as of {version}"),
+            NoCounterpart::New => format!(
+                "this {name} is new in this version: as of {version}, every function of this name is one that is still here \
+                 unchanged"
+            ),
+        }
+    }
+}
+
 /// The function of another version that is the same: of this name, and of several with the same text, else the one that is
 /// most like it in signature and lines. Functions of this version share none.
 pub fn counterpart<'a>(
     function: &Function,
     here: Functions<'_>,
     there: Functions<'a>,
-) -> Option<Counterpart<'a>> {
+) -> Result<Counterpart<'a>, NoCounterpart> {
     let named = |all: &Function| all.name == function.name;
     let of_here: Vec<&Function> = here.functions.iter().filter(|other| named(other)).collect();
     let of_there: Vec<&Function> = there.functions.iter().filter(|other| named(other)).collect();
-    let own = of_here.iter().position(|other| other.span == function.span)?;
+    let own = of_here.iter().position(|other| other.span == function.span).ok_or(NoCounterpart::NoName)?;
+    if of_there.is_empty() {
+        return Err(NoCounterpart::NoName);
+    }
     if let ([only], [_]) = (of_there.as_slice(), of_here.as_slice()) {
-        return Some(Counterpart { function: only, is_guess: false });
+        return Ok(Counterpart { function: only, is_guess: false });
     }
     let text = |function: &Function, text: &'_ str| function.span.of(text).unwrap_or_default().to_string();
     let (from, to) = (own.saturating_sub(MOST / 2), own.saturating_sub(MOST / 2) + MOST);
@@ -58,6 +83,8 @@ pub fn counterpart<'a>(
     alike.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.abs_diff(a.2).cmp(&b.1.abs_diff(b.2))));
     let (mut used_here, mut used_there) = (Vec::new(), Vec::new());
     let mut found = None;
+    // Those that another one here is to the letter.
+    let mut unchanged = Vec::new();
     for (likeness, here, there) in &alike {
         if used_here.contains(here) || used_there.contains(there) {
             continue;
@@ -66,9 +93,14 @@ pub fn counterpart<'a>(
         used_there.push(*there);
         if *here == own {
             found = Some((*likeness, *there));
+        } else if *likeness >= 2.0 {
+            unchanged.push(*there);
         }
     }
-    let most = || alike.iter().find(|(_, here, _)| *here == own).map(|(_, _, there)| *there);
+    let most = || {
+        let mut own = alike.iter().filter(|(_, here, _)| *here == own).map(|(_, _, there)| *there);
+        own.find(|there| !unchanged.contains(there))
+    };
     let (number, is_guess) = match found {
         Some((likeness, number)) => {
             // Another one that is as much like it, or to which it is as much like.
@@ -77,9 +109,9 @@ pub fn counterpart<'a>(
                 .any(|(other, here, there)| (*here == own) != (*there == number) && likeness - other < APART);
             (number, likeness < LEAST || has_rival && likeness < 2.0)
         }
-        None => (most()?, true),
+        None => (most().ok_or(NoCounterpart::New)?, true),
     };
-    of_there.get(number).map(|function| Counterpart { function, is_guess })
+    of_there.get(number).map(|function| Counterpart { function, is_guess }).ok_or(NoCounterpart::NoName)
 }
 
 /// What functions are compared by.
@@ -131,7 +163,7 @@ mod tests {
         let (here, there) = (functions(new), functions(old));
         let sides = (Functions { functions: &here, text: new }, Functions { functions: &there, text: old });
         let found = here.iter().map(|function| {
-            let found = counterpart(function, sides.0, sides.1)?;
+            let found = counterpart(function, sides.0, sides.1).ok()?;
             Some((found.function.span.of(old).unwrap(), found.is_guess))
         });
         found.collect()
@@ -155,6 +187,33 @@ mod tests {
         assert_eq!(counterparts("int other() { return 1; }", &old), [None]);
         // A single one is it, however it was rewritten.
         assert_eq!(counterparts("int parse(long a, long b) { return a; }", OF_INT), [sure(of_int)]);
+    }
+
+    #[test]
+    fn an_added_overload_is_new_where_all_others_are_unchanged() {
+        let (of_int, of_text) = (OF_INT.trim(), OF_TEXT.trim());
+        let sure = |text| Some((text, false));
+        let added = OF_INT.replace("int n", "long n");
+        assert_eq!(counterparts(&format!("{OF_INT}{added}"), OF_INT), [sure(of_int), None]);
+        assert_eq!(counterparts(&format!("{added}{OF_INT}"), OF_INT), [None, sure(of_int)]);
+        let old = format!("{OF_INT}{OF_TEXT}");
+        let new = format!("{OF_TEXT}{added}{OF_INT}");
+        assert_eq!(counterparts(&new, &old), [sure(of_text), None, sure(of_int)]);
+        // One that was edited may be it.
+        let edited = OF_TEXT.replace("to[8]", "to[9]");
+        let guessed = counterparts(&format!("{OF_INT}{edited}{added}"), &old);
+        assert_eq!(
+            (guessed[0], guessed[1], guessed[2]),
+            (sure(of_int), sure(of_text), Some((of_text, true)))
+        );
+        let new = format!("{OF_INT}{added}");
+        let (here, there) = (functions(&new), functions(OF_INT));
+        let (here_side, there_side) =
+            (Functions { functions: &here, text: &new }, Functions { functions: &there, text: OF_INT });
+        assert_eq!(counterpart(&here[1], here_side, there_side), Err(NoCounterpart::New));
+        let none = Functions { functions: &[], text: "" };
+        assert_eq!(counterpart(&here[1], here_side, none), Err(NoCounterpart::NoName));
+        assert!(NoCounterpart::New.sentence("parse", "revision \"HEAD\"").contains("is new in this version"));
     }
 
     #[test]

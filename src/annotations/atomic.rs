@@ -68,9 +68,22 @@ impl AtomicFile {
     }
 }
 
-/// A new file; one that is there already, or a link, is an error of the kind `AlreadyExists`.
+/// A new file; one that is there already, or a link, is an error of the kind `AlreadyExists` that says which.
 pub fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
+    OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => io::Error::new(error.kind(), what_is_there(path)),
+        _ => error,
+    })
+}
+
+/// Why something is not made where something is.
+pub fn what_is_there(path: &Path) -> String {
+    match refuse_link(path) {
+        Err(error) => error.to_string(),
+        Ok(()) => {
+            "it is there already, and nothing is overwritten; remove it, or choose another place".to_string()
+        }
+    }
 }
 
 /// A file that is read and grows, made if need be.

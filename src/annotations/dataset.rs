@@ -15,7 +15,7 @@ mod json;
 pub(super) mod located;
 mod rows;
 mod sarif;
-mod strict;
+pub(super) mod strict;
 mod table;
 
 pub use rows::MOST_ROW_BYTES;
@@ -234,6 +234,7 @@ fn sample(row: usize, name: &str, code: String, record: Record) -> Sample {
         collection: None,
         project: None,
         commit: None,
+        columns: (None, None),
     }
 }
 

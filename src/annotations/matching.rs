@@ -3,7 +3,8 @@
 //! A record finds its function by the hash of its text, then by the hash without whitespace, then by file and name (of
 //! several by the labelled lines that they hold, see [`assign`]), then by its labelled lines alone or by file and overlapping
 //! range. Unless the text is exactly the record's, its lines are found again by their text and their neighbours; those that
-//! are not found stay listed, and so do records that find nothing.
+//! are not found stay listed. Every record that names the file is shown at a function, lost, or set aside for a record that is
+//! shown: none is dropped.
 
 use super::function::without_whitespace;
 use super::policy::Opinion;
@@ -42,6 +43,8 @@ pub enum Match {
     /// No function has its name any more, and one alone holds all labelled lines between their neighbours.
     FileAndLines,
     FileAndRange,
+    /// A function of its name that stands where its own stood, and nothing that it labels tells whether it is that.
+    FileAndPlace,
 }
 
 /// A record and the function that it speaks of.
@@ -57,6 +60,8 @@ pub struct Matched<'r> {
     pub changed: Vec<usize>,
     /// What could not be found again.
     pub unmatched: Vec<&'r LabelledLine>,
+    /// Records of the same annotator that were set aside for this one.
+    pub aside: Vec<&'r Record>,
 }
 
 impl<'r> Matched<'r> {
@@ -98,6 +103,21 @@ impl<'r> Matched<'r> {
         self.record.annotator.as_deref().or(dataset)
     }
 
+    /// Why it is not certain that the record speaks of this function, in words.
+    pub fn doubt(&self) -> Option<String> {
+        let name = self.record.function.as_deref();
+        let labelled = name.map(|name| format!("labelled as {name}, "));
+        match self.how {
+            Match::FileAndLines => Some(format!("approximate: {}found by its lines", labelled?)),
+            Match::FileAndRange => Some(format!("approximate: {}found by its place and lines", labelled?)),
+            Match::FileAndPlace => Some(
+                "approximate: a guess, as only its name and place say that this is the labelled function"
+                    .to_string(),
+            ),
+            Match::Text | Match::TextWithoutWhitespace | Match::FileAndName => None,
+        }
+    }
+
     pub fn opinion(&self) -> Opinion {
         Opinion {
             annotator: self.annotator().map(str::to_string),
@@ -114,6 +134,16 @@ pub struct Found<'r> {
     pub functions: Vec<Vec<Matched<'r>>>,
     /// Records that name this file, but belong to none of its functions, by their number in the slice.
     pub lost: Vec<(usize, &'r Record)>,
+    /// Records that name this file and speak of a function of which another record of their annotator holds.
+    pub set_aside: Vec<SetAside<'r>>,
+}
+
+/// A record of another text of a function: by their numbers in the slice, it and the one that holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SetAside<'r> {
+    pub number: usize,
+    pub record: &'r Record,
+    pub holds: usize,
 }
 
 /// Records by what they are found by. Belongs to the slice that it was made from.
@@ -170,14 +200,23 @@ pub fn find_in<'r>(
         by_line: OnceCell::new(),
         shifts: OnceCell::new(),
         taken: HashMap::new(),
+        known: Vec::new(),
+        // C has one function of a name, whatever became of it.
+        has_overloads: !file.is_some_and(|file| file.ends_with(".c")),
     };
     for (function, place) in functions.iter().enumerate() {
         finder.by_name.entry(last_name(place.name)).or_default().push(function);
     }
     finder.by_text(index);
-    let lost = file.map(|file| finder.by_file(index, file)).unwrap_or_default();
-    let functions = (0..functions.len()).map(|function| finder.matched(function)).collect();
-    Found { functions, lost: lost.into_iter().map(|number| (number, &records[number])).collect() }
+    let unplaced = file.map(|file| finder.by_file(index, file)).unwrap_or_default();
+    finder.shown(file, unplaced)
+}
+
+/// What found no function: the numbers of lost records, and of those set aside with the ones that hold.
+#[derive(Default)]
+struct Unplaced {
+    lost: Vec<usize>,
+    set_aside: Vec<(usize, usize)>,
 }
 
 struct Finder<'r, 'a> {
@@ -198,6 +237,10 @@ struct Finder<'r, 'a> {
     shifts: OnceCell<Vec<(usize, isize)>>,
     /// Functions of whose very text somebody (annotator and data set) says something, and the last record that does.
     taken: HashMap<(usize, Voice<'r>), usize>,
+    /// Functions of whose very text anybody says something.
+    known: Vec<bool>,
+    /// Whether the only function of a name may be another one than that of a record with this name.
+    has_overloads: bool,
 }
 
 /// Who speaks: an annotator, and in which data set.
@@ -207,9 +250,19 @@ fn voice(record: &Record) -> Voice<'_> {
     (record.annotator.as_deref(), record.dataset.as_ref().map(|dataset| dataset.name.as_str()))
 }
 
-/// A name without its scopes.
+/// A name without its scopes. Those within the arguments of a template are not the function's.
 fn last_name(name: &str) -> &str {
-    name.rsplit("::").next().unwrap_or_default()
+    let (mut depth, mut start) = (0_usize, 0);
+    let bytes = name.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' => depth += 1,
+            b'>' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && bytes.get(at + 1) == Some(&b':') => start = at + 2,
+            _ => {}
+        }
+    }
+    name.get(start..).unwrap_or_default()
 }
 
 impl<'r> Finder<'r, '_> {
@@ -231,11 +284,12 @@ impl<'r> Finder<'r, '_> {
                 }
             }
         }
+        self.known = self.found.iter().map(|found| !found.is_empty()).collect();
     }
 
     /// Gives back the records that name the file and found nothing.
-    fn by_file(&mut self, index: &Index, file: &str) -> Vec<usize> {
-        let mut lost = Vec::new();
+    fn by_file(&mut self, index: &Index, file: &str) -> Unplaced {
+        let Unplaced { mut lost, mut set_aside } = Unplaced::default();
         let mut seekers = Vec::new();
         for number in index.file.get(file).into_iter().flatten().copied() {
             // A record that found its text speaks of no other one.
@@ -276,12 +330,72 @@ impl<'r> Finder<'r, '_> {
                 assign::Outcome::Elsewhere(function) => {
                     self.found[function].push((number, Match::FileAndLines))
                 }
+                assign::Outcome::Guess(function) => self.found[function].push((number, Match::FileAndPlace)),
                 assign::Outcome::Lost => lost.push(number),
-                assign::Outcome::Older => {}
+                assign::Outcome::SetAside(holds) => set_aside.push((number, holds)),
             }
         }
+        Unplaced { lost, set_aside }
+    }
+
+    /// Every record that names the file, where it is shown, or why it is not.
+    fn shown(&self, file: Option<&str>, unplaced: Unplaced) -> Found<'r> {
+        let Unplaced { mut lost, mut set_aside } = unplaced;
+        let mut functions = Vec::with_capacity(self.places.len());
+        let mut dropped: Vec<(usize, usize)> = Vec::new();
+        let mut is_shown: HashSet<usize> = HashSet::new();
+        for function in 0..self.places.len() {
+            let (matched, of_function) = self.matched(function);
+            functions.push(matched);
+            let not_here: HashSet<usize> = of_function.iter().map(|(number, _)| *number).collect();
+            let numbers = self.found[function].iter().map(|(number, _)| *number);
+            is_shown.extend(numbers.filter(|number| !not_here.contains(number)));
+            dropped.extend(of_function);
+        }
+        // The one that holds may have been set aside itself.
+        let holding: HashMap<usize, usize> = dropped.iter().chain(&set_aside).copied().collect();
+        let last = |mut number: usize| {
+            for _ in 0..=holding.len() {
+                match holding.get(&number) {
+                    Some(holds) if !is_shown.contains(&number) => number = *holds,
+                    _ => break,
+                }
+            }
+            number
+        };
+        // A record of another file whose text is here, too, is shown there.
+        let names_this = |number: &usize| {
+            let named = self.records[*number].file.as_deref().and_then(uri::to_path);
+            file.is_some() && named.as_deref() == file
+        };
+        dropped.retain(|(number, _)| !is_shown.contains(number) && names_this(number));
+        set_aside.extend(dropped);
+        set_aside.sort_unstable();
+        set_aside.dedup_by_key(|(number, _)| *number);
+        let (set_aside, without): (Vec<_>, Vec<_>) = set_aside
+            .iter()
+            .map(|(number, holds)| (*number, last(*holds)))
+            .partition(|(_, holds)| is_shown.contains(holds));
+        lost.extend(without.into_iter().map(|(number, _)| number));
         lost.sort_unstable();
-        lost
+        let set_aside: Vec<SetAside<'r>> = set_aside
+            .into_iter()
+            .map(|(number, holds)| SetAside { number, record: &self.records[number], holds })
+            .collect();
+        let mut of_record: HashMap<*const Record, Vec<&'r Record>> = HashMap::new();
+        for aside in &set_aside {
+            of_record.entry(&raw const self.records[aside.holds]).or_default().push(aside.record);
+        }
+        for matched in functions.iter_mut().flatten() {
+            let of_all = matched.records().filter_map(|record| of_record.get(&(record as *const Record)));
+            let aside: Vec<&Record> = of_all.flatten().copied().collect();
+            matched.aside = aside;
+        }
+        Found {
+            functions,
+            lost: lost.into_iter().map(|number| (number, &self.records[number])).collect(),
+            set_aside,
+        }
     }
 
     /// The function of a record whose name no function has.
@@ -327,7 +441,7 @@ impl<'r> Finder<'r, '_> {
     fn has_name(&self, function: usize, record: &Record) -> bool {
         let name = self.places[function].name;
         let Some(wanted) = record.function.as_deref() else { return false };
-        let one_is_plain = !name.contains("::") || !wanted.contains("::");
+        let one_is_plain = last_name(name) == name || last_name(wanted) == wanted;
         // A data set may leave out the namespaces around a class.
         let is_tail = name.strip_suffix(wanted).is_some_and(|scopes| scopes.ends_with("::"));
         name == wanted || is_tail || (one_is_plain && last_name(name) == last_name(wanted))
@@ -361,28 +475,44 @@ impl<'r> Finder<'r, '_> {
     }
 
     /// One record an annotator: the surest, of those one that names this very file, of those the last; the regions of a
-    /// log together are one.
-    fn matched(&self, function: usize) -> Vec<Matched<'r>> {
+    /// log together are one. Beside them: the records that are not shown, and those that are in their place.
+    fn matched(&self, function: usize) -> (Vec<Matched<'r>>, Vec<(usize, usize)>) {
         let file = self.places[function].file;
         let distance =
             |matched: &Matched<'_>| (matched.how, file.is_none() || matched.record.file.as_deref() != file);
         let mut matched: Vec<Matched<'r>> = Vec::new();
+        // Per entry of `matched`: the records that are shown in it, and those that are not.
+        let mut numbers: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         let mut of_annotator: HashMap<Option<&str>, usize> = HashMap::new();
         let mut found = self.found[function].clone();
         found.sort_by_key(|(number, how)| (*number, *how));
         for (number, how) in found {
             let record = &self.records[number];
             let relocate::Lines { found: lines, changed, unmatched } = self.relocated(record, function, how);
-            let new = Matched { record, also: Vec::new(), how, lines, changed, unmatched };
+            let new = Matched { record, also: Vec::new(), how, lines, changed, unmatched, aside: Vec::new() };
             let at = *of_annotator.entry(new.annotator()).or_insert(matched.len());
-            match matched.get_mut(at) {
-                Some(old) if are_regions_of_one_log(old.record, record) => old.join(new),
-                Some(old) if distance(old) >= distance(&new) => *old = new,
-                Some(_) => {}
-                None => matched.push(new),
+            let Some(old) = matched.get_mut(at) else {
+                matched.push(new);
+                numbers.push((vec![number], Vec::new()));
+                continue;
+            };
+            let (shown, dropped) = &mut numbers[at];
+            if are_regions_of_one_log(old.record, record) {
+                old.join(new);
+                shown.push(number);
+            } else if distance(old) >= distance(&new) {
+                *old = new;
+                dropped.append(shown);
+                shown.push(number);
+            } else {
+                dropped.push(number);
             }
         }
-        matched
+        let in_place = numbers.into_iter().flat_map(|(shown, dropped)| {
+            let holds = shown.last().copied();
+            dropped.into_iter().filter_map(move |number| Some((number, holds?)))
+        });
+        (matched, in_place.collect())
     }
 }
 

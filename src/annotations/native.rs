@@ -3,9 +3,14 @@
 //! A first line `{"schema":"linelens-annotations","version":1}` names the format; the other lines are records, whose
 //! fields `docs/linelens-annotations.schema.json` describes. Lines and ranges are 1-based in the file, 0-based here.
 
+use super::dataset::strict;
 use super::problem::RowProblem;
-use super::{DatasetRow, Label, LabelledLine, LineLabel, Pair, Provenance, Record, Role, uri};
-use serde::{Deserialize, Serialize};
+use super::{DatasetRow, Label, LabelledLine, LineLabel, Pair, Provenance, Record, Role, broken, uri};
+use fields::Fields;
+use serde::Serialize;
+use serde_json::Value;
+
+mod fields;
 
 pub const SCHEMA: &str = "linelens-annotations";
 pub const VERSION: u64 = 1;
@@ -29,31 +34,15 @@ pub fn header() -> String {
 /// Reads one line of the file.
 pub fn parse(line: &str) -> Result<Row, RowProblem> {
     let line = line.trim();
-    let not_json = |error: serde_json::Error| match error.classify() {
-        serde_json::error::Category::Data => RowProblem::NotARecord(message(&error)),
-        // Something else in place of a name is an error of syntax to serde.
-        serde_json::error::Category::Syntax
-            if serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok() =>
-        {
-            let place = error.column();
-            RowProblem::NotARecord(format!("expected a string at byte {place}"))
+    let Value::Object(row) = strict::parse(line)? else { return Err(RowProblem::NotAnObject) };
+    if let (Some(schema), Some(version)) = (row.get("schema"), row.get("version")) {
+        if schema.as_str() == Some(SCHEMA) && version.as_u64() == Some(VERSION) {
+            return Ok(Row::Header);
         }
-        _ => RowProblem::NotJson(message(&error)),
-    };
-    if !line.starts_with('{') {
-        return match serde_json::from_str::<serde::de::IgnoredAny>(line) {
-            Ok(_) => Err(RowProblem::NotAnObject),
-            Err(error) => Err(not_json(error)),
-        };
+        let schema = schema.as_str().map_or_else(|| schema.to_string(), str::to_string);
+        return Err(RowProblem::Version(format!("{version} of {schema}")));
     }
-    if let Ok(header) = serde_json::from_str::<Header>(line) {
-        if header.schema != SCHEMA || header.version.as_u64() != Some(VERSION) {
-            return Err(RowProblem::Version(format!("{} of {}", header.version, header.schema)));
-        }
-        return Ok(Row::Header);
-    }
-    let row: RecordRow = serde_json::from_str(line).map_err(not_json)?;
-    row.into_record().map(|record| Row::Record(Box::new(record))).map_err(RowProblem::NotARecord)
+    record(&Fields::new(&row)).map(|record| Row::Record(Box::new(record))).map_err(RowProblem::NotARecord)
 }
 
 /// One line of the file, without its line end. Keys have one order, and what is not known is left out, so that changes
@@ -65,7 +54,13 @@ pub fn to_line(record: &Record) -> String {
 
 /// The sentence of an error in the words of JSON, not of this program, and without the line number, which is always 1.
 pub(super) fn message(error: &serde_json::Error) -> String {
-    let mut text = error.to_string().replace(" at line 1 column ", " at byte ");
+    if error.classify() != serde_json::error::Category::Data {
+        return broken::syntax(error);
+    }
+    let mut text = error.to_string();
+    if let Some((what, _)) = text.rsplit_once(" at line ") {
+        text = format!("{what} {}", broken::place(error));
+    }
     for (ours, plain) in [
         ("expected usize", "expected a whole number from 0"),
         ("expected u64", "expected a whole number from 0"),
@@ -92,13 +87,13 @@ pub(super) fn message(error: &serde_json::Error) -> String {
     text
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Header {
     schema: String,
-    version: serde_json::Value,
+    version: Value,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct RecordRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
@@ -111,11 +106,11 @@ struct RecordRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     body_sha256_ws: Option<String>,
     label: LabelName,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     lines: Vec<LineRow>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     cwe: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     cve: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pair: Option<PairRow>,
@@ -131,7 +126,7 @@ struct RecordRow {
     note: Option<String>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct LineRow {
     line: usize,
     text: String,
@@ -142,19 +137,19 @@ struct LineRow {
     label: LineLabelName,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct PairRow {
     id: String,
     role: RoleName,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct DatasetRowRow {
     name: String,
     row: String,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum LabelName {
     Vulnerable,
@@ -162,21 +157,21 @@ enum LabelName {
     Unsure,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum LineLabelName {
     Flaw,
     Unsure,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum RoleName {
     Before,
     After,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum SourceName {
     Manual,
@@ -184,64 +179,65 @@ enum SourceName {
     Imported,
 }
 
-impl RecordRow {
-    fn into_record(self) -> Result<Record, String> {
-        let label = match self.label {
-            LabelName::Vulnerable => Label::Vulnerable,
-            LabelName::Benign => Label::Benign,
-            LabelName::Unsure => Label::Unsure,
-        };
-        let range = self.range.map(range).transpose()?;
-        if let Some(file) = &self.file
-            && uri::to_path(file).is_none()
-        {
-            return Err(format!("`file` is {file:?}, expected a relative URI that stays inside the folder"));
-        }
-        for (name, hash) in [("body_sha256", &self.body_sha256), ("body_sha256_ws", &self.body_sha256_ws)] {
-            if let Some(hash) = hash
-                && !is_sha256(hash)
-            {
-                return Err(format!("`{name}` is not 64 lower-case hexadecimal digits"));
-            }
-        }
-        if let Some(time) = &self.time
-            && !is_rfc3339(time)
-        {
-            return Err(format!("`time` is {time:?}, expected a time such as 2026-01-31T12:00:00Z"));
-        }
-        let record = Record {
-            file: self.file,
-            function: self.function,
-            range,
-            body_sha256: self.body_sha256,
-            body_sha256_ws: self.body_sha256_ws,
-            label,
-            lines: lines(self.lines, range)?,
-            cwe: self.cwe,
-            cve: self.cve,
-            pair: self.pair.map(|pair| Pair {
-                id: pair.id,
-                role: match pair.role {
-                    RoleName::Before => Role::Before,
-                    RoleName::After => Role::After,
-                },
-            }),
-            dataset: self.dataset.map(|dataset| DatasetRow { name: dataset.name, row: dataset.row }),
-            annotator: self.annotator,
-            time: self.time,
-            source: self.source.map(|source| match source {
-                SourceName::Manual => Provenance::Manual,
-                SourceName::Diff => Provenance::Diff,
-                SourceName::Imported => Provenance::Imported,
-            }),
-            note: self.note,
-        };
-        if record.label == Label::Benign && record.flaw_lines().next().is_some() {
-            return Err("it has flaw lines, but is labelled benign".to_string());
-        }
-        Ok(record)
-    }
+const LABELS: &[(&str, Label)] =
+    &[("vulnerable", Label::Vulnerable), ("benign", Label::Benign), ("unsure", Label::Unsure)];
+const LINE_LABELS: &[(&str, LineLabel)] = &[("flaw", LineLabel::Flaw), ("unsure", LineLabel::Unsure)];
+const ROLES: &[(&str, Role)] = &[("before", Role::Before), ("after", Role::After)];
+const SOURCES: &[(&str, Provenance)] =
+    &[("manual", Provenance::Manual), ("diff", Provenance::Diff), ("imported", Provenance::Imported)];
 
+fn record(fields: &Fields<'_>) -> Result<Record, String> {
+    let label = fields.needed("label", fields.one_of("label", LABELS)?)?;
+    fields.truth("label_from_lines")?;
+    let range = fields.two("range")?.map(range).transpose()?;
+    let file = fields.text("file")?;
+    if let Some(file) = &file
+        && uri::to_path(file).is_none()
+    {
+        return Err(format!("`file` is {file:?}, expected a relative URI that stays inside the folder"));
+    }
+    let hash = |name: &str| match fields.text(name)? {
+        Some(hash) if !is_sha256(&hash) => Err(format!("`{name}` is not 64 lower-case hexadecimal digits")),
+        hash => Ok(hash),
+    };
+    let time = fields.text("time")?;
+    if let Some(time) = &time
+        && !is_rfc3339(time)
+    {
+        return Err(format!("`time` is {time:?}, expected a time such as 2026-01-31T12:00:00Z"));
+    }
+    let pair = fields.object("pair")?.map(|pair| {
+        let id = pair.needed("id", pair.text("id")?)?;
+        Ok::<_, String>(Pair { id, role: pair.needed("role", pair.one_of("role", ROLES)?)? })
+    });
+    let dataset = fields.object("dataset")?.map(|dataset| {
+        let name = dataset.needed("name", dataset.text("name")?)?;
+        Ok::<_, String>(DatasetRow { name, row: dataset.needed("row", dataset.text("row")?)? })
+    });
+    let record = Record {
+        file,
+        function: fields.text("function")?,
+        range,
+        body_sha256: hash("body_sha256")?,
+        body_sha256_ws: hash("body_sha256_ws")?,
+        label,
+        lines: lines(&fields.objects("lines")?, range)?,
+        cwe: fields.texts("cwe")?,
+        cve: fields.texts("cve")?,
+        pair: pair.transpose()?,
+        dataset: dataset.transpose()?,
+        annotator: fields.text("annotator")?,
+        time,
+        source: fields.one_of("source", SOURCES)?,
+        note: fields.text("note")?,
+    };
+    if record.label == Label::Benign && record.flaw_lines().next().is_some() {
+        return Err("it has flaw lines, but is labelled benign".to_string());
+    }
+    Ok(record)
+}
+
+impl RecordRow {
     fn from_record(record: &Record) -> RecordRow {
         RecordRow {
             file: record.file.clone(),
@@ -304,10 +300,13 @@ fn range([first, last]: [usize; 2]) -> Result<(usize, usize), String> {
     Ok((first - 1, last - 1))
 }
 
-fn lines(rows: Vec<LineRow>, range: Option<(usize, usize)>) -> Result<Vec<LabelledLine>, String> {
+fn lines(rows: &[Fields<'_>], range: Option<(usize, usize)>) -> Result<Vec<LabelledLine>, String> {
     let mut lines = Vec::with_capacity(rows.len());
     for row in rows {
-        let number = row.line;
+        let number = row.needed("line", row.whole("line")?)?;
+        let text = row.needed("text", row.text("text")?)?;
+        let (before, after) = (row.text("before")?, row.text("after")?);
+        let label = row.needed("label", row.one_of("label", LINE_LABELS)?)?;
         let Some(line) = number.checked_sub(1) else {
             return Err("a line is number 0, but lines count from 1".to_string());
         };
@@ -319,23 +318,14 @@ fn lines(rows: Vec<LineRow>, range: Option<(usize, usize)>) -> Result<Vec<Labell
         {
             return Err(format!("line {number} lies outside the function, which has {}", last - first + 1));
         }
-        if [Some(&row.text), row.before.as_ref(), row.after.as_ref()]
+        if [Some(&text), before.as_ref(), after.as_ref()]
             .into_iter()
             .flatten()
             .any(|text| text.contains(['\n', '\r']))
         {
             return Err(format!("the text of line {number} is more than one line"));
         }
-        lines.push(LabelledLine {
-            line,
-            text: row.text,
-            before: row.before,
-            after: row.after,
-            label: match row.label {
-                LineLabelName::Flaw => LineLabel::Flaw,
-                LineLabelName::Unsure => LineLabel::Unsure,
-            },
-        });
+        lines.push(LabelledLine { line, text, before, after, label });
     }
     let mut numbers: Vec<usize> = lines.iter().map(|line| line.line).collect();
     numbers.sort_unstable();
@@ -450,25 +440,44 @@ mod tests {
     #[test]
     fn reasons_name_no_types_of_this_program() {
         for (row, says) in [
-            (r#"{"label":"benign","dataset":7}"#, "integer `7`, expected an object at byte"),
-            (r#"{"label":"benign","dataset":"x"}"#, "string \"x\", expected an object at byte"),
+            (r#"{"label":"benign","dataset":7}"#, "`dataset` is 7, expected an object"),
+            (r#"{"label":"benign","dataset":"x"}"#, "`dataset` is \"x\", expected an object"),
+            (r#"{"label":"benign","dataset":{"name":"x"}}"#, "there is no field `dataset.row`"),
             (
                 r#"{"label":"benign","lines":[{"line":-1,"text":"","label":"flaw"}]}"#,
-                "integer `-1`, expected a whole number from 0",
+                "`lines[0].line` is -1, expected a whole number from 0",
             ),
             (
                 r#"{"label":"benign","lines":[{"line":"1","text":"","label":"flaw"}]}"#,
-                "string \"1\", expected a whole number from 0",
+                "`lines[0].line` is \"1\", expected a whole number from 0",
             ),
-            (r#"{"label":"benign","range":[1]}"#, "a list of 1, expected a list of two whole numbers"),
-            (r#"{"label":"benign","cwe":"CWE-1"}"#, "string \"CWE-1\", expected a list"),
-            (r#"{"label":{}}"#, "expected a string"),
-            (r#"{"label":"benign","note":[]}"#, "a list, expected a string"),
+            (r#"{"label":"benign","lines":[7]}"#, "`lines[0]` is 7, expected an object"),
+            (
+                r#"{"label":"benign","range":[1]}"#,
+                "`range` is a list of 1, expected a list of two whole numbers",
+            ),
+            (
+                r#"{"label":"benign","range":[1,2,3]}"#,
+                "`range` is a list of 3, expected a list of two whole numbers",
+            ),
+            (r#"{"label":"benign","range":[1,"2"]}"#, "`range[1]` is \"2\", expected a whole number"),
+            (r#"{"label":"benign","cwe":"CWE-1"}"#, "`cwe` is \"CWE-1\", expected a list"),
+            (r#"{"label":"benign","cwe":["CWE-1",2]}"#, "`cwe[1]` is 2, expected a text"),
+            (r#"{"label":{}}"#, "`label` is an object, expected one of \"vulnerable\""),
+            (r#"{"label":null}"#, "there is no field `label`"),
+            (r#"{"label":"benign","note":[]}"#, "`note` is a list of 0, expected a text"),
+            (
+                r#"{"label":"benign","label_from_lines":"yes"}"#,
+                "`label_from_lines` is \"yes\", expected true or false",
+            ),
+            (r#"{"label":"benign","label":"benign"}"#, "gives the field `label` twice"),
+            (r#"{"label":benign}"#, "is not JSON: expected a value: a text in double quotes"),
+            (r#"{"label":"benign","lines":["#, "it ends within a list"),
             (r#"{"lines":[]}"#, "there is no field `label`"),
         ] {
             let said = reason(row);
             assert!(said.contains(says), "{row}: {said}");
-            for word in ["struct", "usize", "Row", "enum", "variant", "sequence", "map"] {
+            for word in ["struct", "usize", "Row", "enum", "variant", "sequence", "map", "EOF", "ident"] {
                 assert!(!said.contains(word), "{row}: {said}");
             }
         }
@@ -484,6 +493,13 @@ mod tests {
     }
 
     #[test]
+    fn null_is_no_field() {
+        let nulls = r#"{"label":"unsure","file":null,"range":null,"lines":null,"cwe":null,"pair":null,"note":null,"label_from_lines":null}"#;
+        assert_eq!(to_line(&record(nulls)), r#"{"label":"unsure"}"#);
+        assert_eq!(record(r#"{"label":"unsure","range":[1.0,2]}"#).range, Some((0, 1)));
+    }
+
+    #[test]
     fn a_header_names_the_version() {
         assert_eq!(header(), r#"{"schema":"linelens-annotations","version":1}"#);
         assert_eq!(parse(&header()), Ok(Row::Header));
@@ -492,6 +508,7 @@ mod tests {
             Err(RowProblem::Version(_))
         ));
         assert!(matches!(parse(r#"{"schema":"other","version":1}"#), Err(RowProblem::Version(_))));
+        assert!(matches!(parse(r#"{"schema":1,"version":1,"label":"benign"}"#), Err(RowProblem::Version(_))));
     }
 
     #[test]
@@ -501,15 +518,15 @@ mod tests {
 
     #[test]
     fn bad_rows_are_refused_with_a_reason() {
-        assert!(reason("{\"label\":").starts_with("is not JSON: EOF while parsing"));
+        assert!(reason("{\"label\":").starts_with("is not JSON: it ends where a value should follow"));
         assert_eq!(reason("[1]"), "is not a JSON object");
         assert!(reason("x").starts_with("is not JSON"));
         assert!(reason("{}").contains("there is no field `label`"));
-        assert!(reason(r#"{"label":"bad"}"#).contains("unknown name `bad`, expected one of `vulnerable`"));
+        assert!(reason(r#"{"label":"bad"}"#).contains("`label` is \"bad\", expected one of \"vulnerable\""));
         for (line, part) in [
             (r#"{"label":"benign","range":[0,1]}"#, "`range` is [0, 1]"),
             (r#"{"label":"benign","range":[3,2]}"#, "`range` is [3, 2]"),
-            (r#"{"label":"benign","range":[-1,2]}"#, "integer `-1`, expected a whole number from 0"),
+            (r#"{"label":"benign","range":[-1,2]}"#, "`range[0]` is -1, expected a whole number from 0"),
             (r#"{"label":"benign","range":[1,10000001]}"#, "from 1 to 10000000"),
             (
                 r#"{"label":"vulnerable","lines":[{"line":2000000000000,"text":"a","label":"flaw"}]}"#,

@@ -50,6 +50,10 @@ pub enum RowProblem {
     LineOutside { line: u64, count: usize },
     #[error("line {line} lies beyond the end of {file}, which has {count}")]
     BeyondFile { file: String, line: u64, count: usize },
+    #[error("column {column} lies beyond the end of line {line} of {file}, which has {count}")]
+    BeyondLine { file: String, line: usize, column: u64, count: usize },
+    #[error("its function {function} is not in line {line} of {file} any more, where {other} stands now")]
+    Replaced { function: String, line: usize, file: String, other: String },
     #[error("line {line} of the function is not what the row says it is")]
     LineText { line: usize },
     #[error("`{found}` is no line number")]
@@ -101,6 +105,8 @@ impl RowProblem {
             RowProblem::NotALabel { .. } => "label not 0 or 1",
             RowProblem::LineOutside { .. } => "line outside the function",
             RowProblem::BeyondFile { .. } => "line beyond the file",
+            RowProblem::BeyondLine { .. } => "column beyond the line",
+            RowProblem::Replaced { .. } => "function gone",
             RowProblem::LineText { .. } => "line text differs",
             RowProblem::LineNumber { .. } => "not a line number",
             RowProblem::LineCount { .. } => "line numbers and texts differ in number",

@@ -4,7 +4,7 @@
 
 use super::dataset::{self, Format};
 use super::editing::file::dead_link;
-use super::matching::{self, Found, Place};
+use super::matching::{self, Found, Place, SetAside};
 use super::problem::further;
 use super::repeats::{self, Said};
 use super::{Record, RowError, lost};
@@ -152,6 +152,18 @@ impl Store {
         let (file, row) = self.rows.get(number).copied().unwrap_or_default();
         let path = self.files.get(file).map(|file| file.path.clone()).unwrap_or_default();
         FileProblem { path, row: Some(row), reason: lost::sentence(record) }
+    }
+
+    /// What is to be said of a record that another one takes the place of.
+    pub fn aside(&self, aside: &SetAside<'_>) -> FileProblem {
+        let row = self.rows.get(aside.holds).map_or(0, |(_, row)| *row);
+        FileProblem { reason: lost::aside(aside.record, row), ..self.lost(aside.number, aside.record) }
+    }
+
+    /// Something to be said of one of its records.
+    pub fn said_of(&self, record: &Record, reason: String) -> Option<FileProblem> {
+        let number = self.records.iter().position(|other| std::ptr::eq(other, record))?;
+        Some(FileProblem { reason, ..self.lost(number, record) })
     }
 
     fn read(&mut self, path: &Path) {

@@ -51,13 +51,10 @@ pub(super) fn revision(
     let here = document.functions();
     let here = Functions { functions: &here, text: &document.text };
     let found = likeness::counterpart(function, here, Functions { functions: &functions, text: &older.text });
-    let Counterpart { function: there, is_guess } = found.ok_or_else(|| {
-        Failure::new(format!(
-            "{}: there is no function {} as of revision \"{}\"",
-            document.shown(),
-            escape::terminal(&function.name),
-            escape::terminal(revision)
-        ))
+    let Counterpart { function: there, is_guess } = found.map_err(|none| {
+        let version = format!("revision \"{revision}\"");
+        let reason = none.sentence(&function.name, &version);
+        Failure::new(format!("{}: {}", document.shown(), escape::terminal(&reason)))
     })?;
     let there = there.clone();
     let truth = truth.of_text(&older, &there);

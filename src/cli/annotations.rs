@@ -235,6 +235,13 @@ fn print(agreement: &Agreement, output: &mut Output) -> Result<(), Failure> {
         let text = format!("{place}, line {} of the function: {} ({who})", line.line + 1, line.text.trim());
         output.line(&escape::terminal(&text))?;
     }
+    if agreement.annotators.iter().any(|name| name == agreement::UNNAMED) {
+        output.warn(&format!(
+            "{} stands for records that name no annotator, and all of these are one; `linelens annotations import \
+             --annotator NAME` says whose the labels of a file are",
+            agreement::UNNAMED
+        ));
+    }
     if agreement.without_line_count > 0 {
         let count = agreement.without_line_count;
         let do_not = if count == 1 { "does not" } else { "do not" };
@@ -285,13 +292,18 @@ fn check(command: &Check, output: &mut Output) -> Result<usize, Failure> {
 /// Records whose functions are gone are no bad rows: what they say was right once.
 fn warn_of_lost(file: &Path, shown: usize, output: &mut Output) {
     let name = escape::terminal(&file.to_string_lossy());
-    let LostRecords { records, missing } = lost::look_up(file);
-    for problem in records.iter().take(shown) {
-        output.warn(&problem.to_string());
-    }
-    if records.len() > shown {
-        output
-            .warn(&format!("{name}: {} belong to no function", counted(records.len(), "record", "records")));
+    let LostRecords { records, set_aside, doubtful, missing } = lost::look_up(file);
+    for (problems, one, many) in [
+        (records, "record belongs to no function", "records belong to no function"),
+        (set_aside, "record is set aside for a newer one", "records are set aside for newer ones"),
+        (doubtful, "record is only probably of its function", "records are only probably of their functions"),
+    ] {
+        for problem in problems.iter().take(shown) {
+            output.warn(&problem.to_string());
+        }
+        if problems.len() > shown {
+            output.warn(&format!("{name}: {}", counted(problems.len(), one, many)));
+        }
     }
     if let Some(first) = missing.first() {
         let files = counted(missing.len(), "file", "files");

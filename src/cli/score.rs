@@ -5,6 +5,7 @@ use super::json::{self, LineJson};
 use super::output::{Failure, Output};
 use super::set_up;
 use crate::analysis::{AnalysisError, Analyzer, Options};
+use crate::annotations::broken;
 use crate::annotations::dataset::MOST_ROW_BYTES;
 use crate::annotations::problem::counted;
 use crate::detector::Cancellation;
@@ -183,15 +184,12 @@ fn parse(bytes: &[u8]) -> Result<Row, (&'static str, String)> {
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
             Ok(_) => ("not an object", "not a row: expected a JSON object".to_string()),
-            Err(error) => ("not JSON", format!("not JSON: {error}")),
+            Err(error) => ("not JSON", format!("not JSON: {}", broken::syntax(&error))),
         });
     }
-    let row: Row = serde_json::from_slice(bytes).map_err(|error| {
-        let kind = match error.classify() {
-            serde_json::error::Category::Data => "without a string `func`",
-            _ => "not JSON",
-        };
-        (kind, format!("not a row with a string `func`: {error}"))
+    let row: Row = serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => ("without a string `func`", not_a_row(bytes)),
+        _ => ("not JSON", format!("not JSON: {}", broken::syntax(&error))),
     })?;
     if row.func.trim().is_empty() {
         return Err(("with an empty `func`", "`func` is empty: expected the text of a function".to_string()));
@@ -199,8 +197,26 @@ fn parse(bytes: &[u8]) -> Result<Row, (&'static str, String)> {
     Ok(row)
 }
 
+/// What keeps an object from being a row.
+fn not_a_row(bytes: &[u8]) -> String {
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).unwrap_or_default();
+    match fields.get("func").map(|func| func.get()) {
+        None => "there is no field `func`: expected the text of a function".to_string(),
+        Some(func) if !func.starts_with('"') => {
+            let start: String = func.chars().take(40).collect();
+            let more = if start.len() < func.len() { "…" } else { "" };
+            format!("`func` is {start}{more}, expected the text of a function in double quotes")
+        }
+        Some(_) => "a field is given twice: expected `id` and `func` once each".to_string(),
+    }
+}
+
 /// The id of a row that is otherwise unusable, where it can be read.
 fn id_of(bytes: &[u8]) -> Option<Box<RawValue>> {
+    // serde would take the first element of an array for it.
+    if !bytes.trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
     #[derive(Deserialize)]
     struct Id {
         id: Box<RawValue>,

@@ -24,7 +24,12 @@ pub(super) fn run(command: &Unpack, output: &mut Output) -> Result<u8, Failure> 
     let format = format_named(command.input_format.as_deref())?;
     let samples = open(&command.dataset, format)?;
     let root = &command.directory;
-    std::fs::create_dir_all(root).map_err(|error| failed(root, "cannot be made", &error))?;
+    std::fs::create_dir_all(root).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::new(format!("{} is to be a folder, but {}", shown(root), atomic::what_is_there(root)))
+        }
+        _ => failed(root, "cannot be made", &error),
+    })?;
     make_folder(&root.join(".linelens"))?;
     let annotations = Annotations::create(root)?;
     let written = write(samples, command.limit, root, annotations, output);
@@ -156,7 +161,14 @@ fn make_folder(path: &Path) -> Result<(), Failure> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let is_folder = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-            if is_folder { Ok(()) } else { Err(failed(path, "is there and is no folder", &error)) }
+            match is_folder {
+                true => Ok(()),
+                false => Err(Failure::new(format!(
+                    "{} is to be a folder, but {}",
+                    shown(path),
+                    atomic::what_is_there(path)
+                ))),
+            }
         }
         Err(error) => Err(failed(path, "cannot be made", &error)),
     }
@@ -282,6 +294,7 @@ mod tests {
                 collection: None,
                 project: None,
                 commit: None,
+                columns: (None, None),
             };
             file_name(12, &sample)
         };

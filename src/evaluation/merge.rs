@@ -97,6 +97,7 @@ mod tests {
             collection: None,
             project: None,
             commit: None,
+            columns: (None, None),
         }
     }
 

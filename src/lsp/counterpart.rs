@@ -56,9 +56,8 @@ fn of_revision(
     let here: Vec<Function> = snapshot.functions().iter().map(|located| located.function.clone()).collect();
     let here = Functions { functions: &here, text: &snapshot.text };
     let found = likeness::counterpart(function, here, Functions { functions: &functions, text: &text });
-    let likeness::Counterpart { function: there, is_guess } = found.ok_or_else(|| {
-        format!("there is no function {} in this file as of revision \"{revision}\"", function.name)
-    })?;
+    let likeness::Counterpart { function: there, is_guess } =
+        found.map_err(|none| none.sentence(&function.name, &format!("revision \"{revision}\"")))?;
     let there = there.clone();
     let lines = LineIndex::new(&text);
     let body = there.span.of(&text).unwrap_or_default();

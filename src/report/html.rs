@@ -41,8 +41,9 @@ pub fn page(title: &str, model: &DetectorInfo, files: &[FileReport<'_>]) -> Stri
     );
     page.push_str(
         "<p class=\"note\">The darker or brighter the shade and the longer the bar, the more relevant the line was for the \
-         prediction, from 0 to 1 within its function: some line of every function scores 1. ● marks ground truth, a minus a \
-         line that spoke against the verdict, ? one that the model did not see.</p>\n",
+         prediction, from 0 to 1 within its function: some line of every function scores 1. ● marks ground truth, ~ ground \
+         truth that has changed since it was labelled, a minus a line that spoke against the verdict, ? one that the model \
+         did not see.</p>\n",
     );
     let count = files.iter().map(|file| file.findings.len()).sum::<usize>();
     if count == 0 {
@@ -97,6 +98,9 @@ fn function(page: &mut String, file: &FileReport<'_>, reported: &Reported<'_>) {
         said.push_str(&format!(" · completeness gap {:.4}{converged}", completeness.gap));
     }
     let _ = writeln!(page, "<p>{}</p>", html(&said));
+    if let Some(agreement) = &finding.agreement {
+        let _ = writeln!(page, "<p>Ground truth: {}</p>", html(&agreement.truth.describe()));
+    }
     if let Some(ignore) = reported.ignored {
         let by = ignore.annotator.as_ref().map(|name| format!(" by {name}")).unwrap_or_default();
         let _ = writeln!(page, "<p>Ignored{}: {}</p>", html(&by), html(&ignore.reason));

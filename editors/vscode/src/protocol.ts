@@ -25,6 +25,8 @@ export interface Alignment {
   ifa?: number | null;
   topK?: Record<string, boolean>;
   unmatched: number;
+  /** Why it is not certain that the ground truth is this function's. */
+  foundBy?: string;
   outsideWindow: number;
   policy: string;
   label?: string;

@@ -22,7 +22,8 @@ pub(super) struct JsonSamples {
 }
 
 struct Pairing {
-    first_target: bool,
+    /// The label that comes first in every pair; `None` where pairs have either order.
+    first_target: Option<bool>,
     half: Option<Sample>,
 }
 
@@ -93,11 +94,16 @@ impl Iterator for JsonSamples {
 impl Pairing {
     /// Rows of a pair follow each other, have one commit, and labels in the file's order.
     fn take(&mut self, sample: Sample, name: &str, ready: &mut VecDeque<Result<Sample, RowError>>) {
-        let is_first = (sample.record.label == Label::Vulnerable) == self.first_target;
+        let is_vulnerable = sample.record.label == Label::Vulnerable;
+        let is_first = match (self.first_target, &self.half) {
+            (Some(first), _) => is_vulnerable == first,
+            (None, Some(half)) => half.record.label == sample.record.label || half.commit != sample.commit,
+            (None, None) => true,
+        };
         let half = self.half.take();
         match half {
             Some(half) if !is_first && half.commit == sample.commit && half.row + 1 == sample.row => {
-                let (vulnerable, fixed) = if self.first_target { (half, sample) } else { (sample, half) };
+                let (vulnerable, fixed) = if is_vulnerable { (sample, half) } else { (half, sample) };
                 match pair(vulnerable, fixed, name) {
                     Ok(samples) => ready.extend(samples.map(Ok)),
                     Err(errors) => ready.extend(errors.map(Err)),
@@ -123,8 +129,8 @@ fn without_partner(sample: Sample) -> Result<Sample, RowError> {
     Err(RowError { row: sample.row, reason: RowProblem::NoPartner })
 }
 
-/// Whether the first rows are pairs, and which label comes first in them; `None` if they are not.
-fn order_of_pairs(head: &[u8]) -> Option<bool> {
+/// Whether the first rows are pairs, and which label comes first in them, if it is always the same; `None` if they are not.
+fn order_of_pairs(head: &[u8]) -> Option<Option<bool>> {
     const LOOKED_AT: usize = 16;
     let rows: Vec<Option<(bool, String)>> = head
         .split(|byte| *byte == b'\n')
@@ -148,7 +154,15 @@ fn order_of_pairs(head: &[u8]) -> Option<bool> {
         [true, false].map(|first| (first, pairs(first))).into_iter().max_by_key(|(_, n)| *n)?;
     // A bad row spoils its pair, and the last row may be half of one.
     let bad = rows.iter().filter(|row| row.is_none()).count();
-    (found > 0 && found * 2 + bad * 2 + 1 >= rows.len()).then_some(first_target)
+    if found > 0 && found * 2 + bad * 2 + 1 >= rows.len() {
+        return Some(Some(first_target));
+    }
+    // Every two rows are a pair, one way or the other.
+    let is_pair = |two: &[Option<(bool, String)>]| match two {
+        [Some((first, commit)), Some((second, other))] => commit == other && first != second,
+        _ => false,
+    };
+    (rows.len() > 2 && rows.chunks(2).all(is_pair)).then_some(None)
 }
 
 fn pair(vulnerable: Sample, fixed: Sample, name: &str) -> Result<[Sample; 2], [RowError; 2]> {

@@ -57,6 +57,7 @@ impl Located {
             self.open = Some((uri.clone(), file));
         }
         let Some((_, file)) = &self.open else { return Err(RowProblem::NoCode(uri)) };
+        file.check_columns(&sample)?;
         if let Some(hash) = &sample.record.body_sha256 {
             let code = file.text_of(hash, &sample.record).ok_or(RowProblem::Gone(uri))?;
             sample.code = code.to_string();
@@ -67,7 +68,18 @@ impl Located {
             let code = function.span.of(&file.text).unwrap_or_default();
             let lines = FunctionLines::new(code);
             let start = sample.record.range.map_or(0, |(start, _)| start);
-            sample.record.lines = renumbered(&sample.record.lines, start, first, &lines)?;
+            sample.record.lines =
+                renumbered(&sample.record.lines, start, first, &lines).map_err(|problem| {
+                    match sample.record.function.as_deref() {
+                        Some(name) if !is_same(name, &function.name) => RowProblem::Replaced {
+                            function: name.to_string(),
+                            line: start + 1,
+                            file: uri.clone(),
+                            other: function.name.clone(),
+                        },
+                        _ => problem,
+                    }
+                })?;
             sample.record.range = Some((first, last));
             sample.record.body_sha256 = Some(lines.sha256());
             sample.record.body_sha256_ws = Some(lines.sha256_ws());
@@ -93,6 +105,15 @@ impl Iterator for Located {
             (found, _) => found.map_err(|reason| RowError { row, reason }),
         })
     }
+}
+
+/// Whether two names may be of one function: a tool may leave its scopes out, or add its parameters.
+fn is_same(a: &str, b: &str) -> bool {
+    fn last(name: &str) -> &str {
+        let name = name.split(['(', '<']).next().unwrap_or_default();
+        name.rsplit("::").next().unwrap_or_default().trim()
+    }
+    last(a) == last(b)
 }
 
 /// The results of a log that lie in one function as one sample, in the order of the first of each: an annotator (or run)
@@ -161,6 +182,27 @@ impl SourceFile {
         let tree = SyntaxTree::parse(&text, Language::detect(extension, None, &text));
         let functions = tree.functions(&text).to_vec();
         Ok(SourceFile { lines: LineIndex::new(&text), functions, text })
+    }
+
+    /// A region may begin and end behind the last character of a line, but no further. Logs count UTF-16 units or
+    /// characters, of which there are no more.
+    fn check_columns(&self, sample: &Sample) -> Result<(), RowProblem> {
+        let Some((first, last)) = sample.record.range else { return Ok(()) };
+        for (line, column) in [(first, sample.columns.0), (last, sample.columns.1)] {
+            let Some(column) = column.filter(|_| line < self.lines.line_count()) else { continue };
+            let text = self.lines.line_span(line).of(&self.text).unwrap_or_default();
+            let count = text.encode_utf16().count();
+            if column > count as u64 + 1 {
+                let file = sample.record.file.clone().unwrap_or_default();
+                return Err(RowProblem::BeyondLine { file, line: line + 1, column, count });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the lines that a record names still have its text, although no function has.
+    pub(in crate::annotations) fn has_lines_of(&self, record: &Record) -> bool {
+        record.body_sha256.as_deref().is_some_and(|hash| self.text_of(hash, record).is_some())
     }
 
     /// The text with this hash: a function, or else the lines of the record's range, as a data set's function may begin or

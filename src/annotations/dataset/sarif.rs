@@ -3,7 +3,7 @@
 
 use super::rows::Input;
 use super::{identifiers, sample};
-use crate::annotations::native::is_rfc3339;
+use crate::annotations::native::{self, is_rfc3339};
 use crate::annotations::problem::{RowError, RowProblem};
 use crate::annotations::{Label, LabelledLine, LineLabel, Provenance, Record, Sample, uri};
 use serde::Deserialize;
@@ -44,7 +44,7 @@ struct AnyResult(Result<SarifResult, String>);
 impl<'de> Deserialize<'de> for AnyResult {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(AnyResult(SarifResult::deserialize(value).map_err(|error| error.to_string())))
+        Ok(AnyResult(SarifResult::deserialize(value).map_err(|error| native::message(&error))))
     }
 }
 
@@ -171,7 +171,7 @@ pub(super) fn read(
     let mut input = input.take(MOST_BYTES);
     let log: Log = serde_json::from_reader(&mut input).map_err(|error| match input.limit() {
         0 => format!("it has more than {MOST_BYTES} bytes"),
-        _ => error.to_string(),
+        _ => native::message(&error),
     })?;
     if !log.version.starts_with("2.") {
         return Err(format!("it has version {:?}, expected 2.1.0", log.version));
@@ -187,9 +187,9 @@ pub(super) fn read(
             row += 1;
             match records(result, &files, &rules) {
                 Ok(records) => {
-                    rows.extend(
-                        records.into_iter().map(|record| Ok(sample(row, &name, String::new(), record))),
-                    );
+                    rows.extend(records.into_iter().map(|(record, columns)| {
+                        Ok(Sample { columns, ..sample(row, &name, String::new(), record) })
+                    }));
                 }
                 Err(reason) => rows.push(Err(RowError { row, reason })),
             }
@@ -198,7 +198,10 @@ pub(super) fn read(
     Ok(rows.into_iter())
 }
 
-fn records(result: AnyResult, files: &Files, rules: &Rules) -> Result<Vec<Record>, RowProblem> {
+/// First and last column of a region, from 1; none where its line is not the region's any more.
+type Columns = (Option<u64>, Option<u64>);
+
+fn records(result: AnyResult, files: &Files, rules: &Rules) -> Result<Vec<(Record, Columns)>, RowProblem> {
     let result = result.0.map_err(RowProblem::NotARecord)?;
     // SARIF §3.27.9: without a kind it is `fail`.
     let kind = result.kind.as_deref().unwrap_or("fail");
@@ -246,8 +249,8 @@ fn records(result: AnyResult, files: &Files, rules: &Rules) -> Result<Vec<Record
                 .iter()
                 .find(|logical| matches!(logical.kind.as_deref(), None | Some("function" | "member")))
                 .and_then(|logical| logical.fully_qualified_name.clone().or(logical.name.clone()));
-            let (file, range, lines) = place(location, files, line_label)?;
-            Ok(Record {
+            let (file, range, lines, columns) = place(location, files, line_label)?;
+            let record = Record {
                 file: Some(file),
                 function,
                 range: Some(range),
@@ -259,12 +262,13 @@ fn records(result: AnyResult, files: &Files, rules: &Rules) -> Result<Vec<Record
                 source: Some(Provenance::Imported),
                 note: note.clone(),
                 ..Record::new(label)
-            })
+            };
+            Ok((record, columns))
         })
         .collect()
 }
 
-type Place = (String, (usize, usize), Vec<LabelledLine>);
+type Place = (String, (usize, usize), Vec<LabelledLine>, Columns);
 
 fn place(location: Location, files: &Files, label: LineLabel) -> Result<Place, RowProblem> {
     let no_location = |reason: &str| RowProblem::NoLocation(reason.to_string());
@@ -273,8 +277,16 @@ fn place(location: Location, files: &Files, label: LineLabel) -> Result<Place, R
     let region = physical.region.ok_or_else(|| no_location("it has no region"))?;
     let start = region.start_line.ok_or_else(|| no_location("its region has no start line"))?;
     let mut end = region.end_line.unwrap_or(start);
+    let mut columns = (region.start_column, region.end_column);
     if region.end_column == Some(1) && end > start {
         end -= 1; // It ends before the first character of that line.
+        columns.1 = None;
+    }
+    let zero = [region.start_column, region.end_column].contains(&Some(0));
+    if zero
+        || start == end && region.end_column.zip(region.start_column).is_some_and(|(end, start)| end < start)
+    {
+        return Err(no_location("its region's columns count from 1, and it does not end before it starts"));
     }
     if start == 0 || end < start || end - start >= MOST_LINES {
         return Err(RowProblem::NoLocation(format!("its region has lines {start} to {end}")));
@@ -293,7 +305,7 @@ fn place(location: Location, files: &Files, label: LineLabel) -> Result<Place, R
             label,
         })
         .collect();
-    Ok((file, (first, first + count - 1), lines))
+    Ok((file, (first, first + count - 1), lines, columns))
 }
 
 /// The CWEs of the rules of a run's tool: in their tags, as in `external/cwe/cwe-120`, and their names.

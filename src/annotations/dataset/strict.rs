@@ -1,6 +1,6 @@
 //! JSON whose objects give each field once: of two values none is the right one.
 
-use crate::annotations::native;
+use crate::annotations::broken;
 use crate::annotations::problem::RowProblem;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -13,13 +13,13 @@ thread_local! {
     static TWICE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-pub(super) fn parse(text: &str) -> Result<Value, RowProblem> {
+pub(in crate::annotations) fn parse(text: &str) -> Result<Value, RowProblem> {
     TWICE.take();
     match serde_json::from_str::<Strict>(text) {
         Ok(value) => Ok(value.0),
         Err(error) => Err(match TWICE.take() {
             Some(field) => RowProblem::GivenTwice(field),
-            None => RowProblem::NotJson(native::message(&error)),
+            None => RowProblem::NotJson(broken::syntax(&error)),
         }),
     }
 }

@@ -71,6 +71,7 @@ pub(super) fn row(record: &Record, label_from_lines: bool, old: Option<&str>) ->
     }
     let old: RawObject<'_> = serde_json::from_str(old.unwrap_or("{}")).map_err(not_json)?;
     let old_lines = old.0.iter().find(|(name, _)| name == "lines").map(|(_, value)| value.get());
+    let old_lines = old_lines.filter(|lines| *lines != "null");
     let lines = lines(new.get("lines"), old_lines.unwrap_or("[]")).map_err(not_json)?;
     Ok(merged(&old, FIELDS, &|name| match name {
         "lines" => lines.clone(),

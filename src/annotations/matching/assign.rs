@@ -1,8 +1,9 @@
 //! Which functions of their name records speak of whose text nobody has any more.
 //!
-//! What tells functions of one name apart are the labelled lines that they hold. Where those of several are equally good,
-//! or there are none, a record stays with the function that stands where it was; else it stays without one: nothing is
-//! guessed. Records of different functions get different functions.
+//! What tells functions of one name apart are the labelled lines that they hold. A record whose lines nobody holds any more
+//! stays without a function, as does one that several would suit. Where the lines of several are equally good, or a record
+//! labels none, it stays with the function that stands where it was, which is a guess and said so. Records of different
+//! functions get different functions; of two of one annotator for one function the other is set aside, and named.
 
 use super::{Finder, relocate, voice};
 use crate::annotations::{Provenance, Record};
@@ -14,8 +15,10 @@ pub(super) enum Outcome {
     Function(usize),
     /// A function of another name holds all that it labels, and none of its name does anything of it.
     Elsewhere(usize),
-    /// The same annotator says something newer of the function.
-    Older,
+    /// Nothing but its name and place says that it is this one.
+    Guess(usize),
+    /// The same annotator's record with this number says something newer of the function.
+    SetAside(usize),
     Lost,
 }
 
@@ -53,44 +56,46 @@ impl<'r> Finder<'r, '_> {
             let record = &self.records[number];
             let (taken, free): (Vec<usize>, Vec<usize>) =
                 named.iter().copied().partition(|function| self.is_taken(*function, record));
-            if free.is_empty() {
-                outcomes.push((number, self.older_or_lost(record, &taken)));
-                continue;
-            }
-            if is_region(record) {
+            if is_region(record) && !free.is_empty() {
                 let function =
                     if named.len() == 1 { Some(named[0]) } else { self.overlapping(&free, record) };
                 outcomes.push((number, function.map_or(Outcome::Lost, Outcome::Function)));
                 continue;
             }
+            let of_taken = taken.iter().map(|function| (self.points(record, *function), *function)).max();
+            let of_taken = of_taken.filter(|(points, _)| *points > 0);
             let mut alike: Vec<(usize, usize)> = free
                 .iter()
                 .map(|function| (*function, self.points(record, *function)))
                 .filter(|(_, points)| *points > 0)
                 .collect();
-            if alike.is_empty()
+            if of_taken.is_none()
+                && alike.is_empty()
                 && let Some(function) = self.elsewhere(record, &named)
             {
                 outcomes.push((number, Outcome::Elsewhere(function)));
                 continue;
             }
-            if alike.is_empty() && self.older_or_lost(record, &taken) == Outcome::Older {
-                outcomes.push((number, Outcome::Older));
+            let best = alike.iter().map(|(_, points)| *points).max().unwrap_or(0);
+            if let Some((points, function)) = of_taken
+                && points > best
+            {
+                let holds = self.taken.get(&(function, voice(record))).copied();
+                outcomes.push((number, holds.map_or(Outcome::Lost, Outcome::SetAside)));
                 continue;
             }
-            if let [function] = named.as_slice() {
+            if free.is_empty() {
+                outcomes.push((number, self.beside_newer(number, &taken)));
+            } else if let [function] = named.as_slice() {
                 alone.entry(*function).or_default().push((number, !alike.is_empty()));
-                continue;
+            } else if alike.is_empty() && tells(record) {
+                outcomes.push((number, Outcome::Lost));
+            } else {
+                alike.sort_by_key(|(function, points)| {
+                    (std::cmp::Reverse(*points), !self.stands_where_it_was(*function, record), *function)
+                });
+                several.push(Seeker { number, record, free, alike });
             }
-            alike.sort_by_key(|(function, points)| {
-                (std::cmp::Reverse(*points), !self.stands_where_it_was(*function, record), *function)
-            });
-            let of_taken = taken.iter().map(|function| self.points(record, *function)).max().unwrap_or(0);
-            if of_taken > alike.first().map_or(0, |(_, points)| *points) {
-                outcomes.push((number, Outcome::Older));
-                continue;
-            }
-            several.push(Seeker { number, record, free, alike });
         }
         for (function, numbers) in alone {
             outcomes.extend(self.of_one_function(function, &numbers));
@@ -104,14 +109,26 @@ impl<'r> Finder<'r, '_> {
         relocate::points(record, &self.places[function], &self.lines[function], tools)
     }
 
-    /// The annotator says something of the very text of every function of this name: of an older text of one of them, or of
-    /// a function that is gone.
-    fn older_or_lost(&self, record: &Record, taken: &[usize]) -> Outcome {
-        let is_older = taken.iter().any(|function| {
-            let newer = self.taken.get(&(*function, voice(record))).map(|number| &self.records[*number]);
-            newer.is_some_and(|newer| !are_apart(newer, record)) || self.points(record, *function) > 0
-        });
-        if is_older { Outcome::Older } else { Outcome::Lost }
+    /// The annotator says something of the very text of every function of this name, and none of them holds what the record
+    /// labels: where one newer record alone stood in its place, it is of an older text of that function; else its own is
+    /// gone.
+    fn beside_newer(&self, number: usize, taken: &[usize]) -> Outcome {
+        let record = &self.records[number];
+        let newer = taken.iter().filter_map(|function| self.taken.get(&(*function, voice(record))).copied());
+        let mut there = newer.filter(|newer| !are_apart(&self.records[*newer], record));
+        match (there.next(), there.next()) {
+            (Some(newer), None) if self.is_newer(newer, number) => Outcome::SetAside(newer),
+            _ => Outcome::Lost,
+        }
+    }
+
+    /// By their times, else by their order.
+    fn is_newer(&self, newer: usize, older: usize) -> bool {
+        let time = |number: usize| self.records[number].time.as_deref().filter(|time| time.ends_with('Z'));
+        match (time(newer), time(older)) {
+            (Some(newer), Some(older)) if newer.len() == older.len() && newer != older => newer > older,
+            _ => newer > older,
+        }
     }
 
     /// The only function that holds all that a record labels, where none of its name holds anything of it.
@@ -123,7 +140,8 @@ impl<'r> Finder<'r, '_> {
         holding.next().filter(|_| holding.next().is_none())
     }
 
-    /// The only function of a name is that of its records, unless others show that they know it and one does not.
+    /// The only function of a name is that of its records, unless others show that they know it and one does not. Where
+    /// there may have been another one of the name, a record must show that it is its own.
     fn of_one_function(&self, function: usize, numbers: &[(usize, bool)]) -> Vec<(usize, Outcome)> {
         let knowing: Vec<&Record> = match numbers {
             [_] => Vec::new(),
@@ -133,7 +151,13 @@ impl<'r> Finder<'r, '_> {
         };
         let outcome = |number: usize, knows: bool| {
             let record = &self.records[number];
-            if knows || record.lines.is_empty() || !self.budget.spend(knowing.len()) {
+            if knows {
+                return Outcome::Function(function);
+            }
+            if self.has_overloads {
+                return self.by_name_alone(function, record);
+            }
+            if record.lines.is_empty() || !self.budget.spend(knowing.len()) {
                 return Outcome::Function(function);
             }
             match knowing.iter().any(|other| are_apart(other, record)) {
@@ -144,12 +168,27 @@ impl<'r> Finder<'r, '_> {
         numbers.iter().map(|(number, knows)| (*number, outcome(*number, *knows))).collect()
     }
 
+    /// The only function of a record's name, that holds nothing of what it labels.
+    fn by_name_alone(&self, function: usize, record: &Record) -> Outcome {
+        let knows_a_text = record.body_sha256.is_some() || record.body_sha256_ws.is_some();
+        match () {
+            () if tells(record) => Outcome::Lost,
+            // Who wrote it named the function, not a text.
+            () if !knows_a_text && (record.range.is_none() || self.overlap(function, record) > 0) => {
+                Outcome::Function(function)
+            }
+            () if self.known[function] => Outcome::Lost,
+            () if !knows_a_text || self.fills_its_place(function, record) => Outcome::Guess(function),
+            () => Outcome::Lost,
+        }
+    }
+
     /// Each record asks for the functions that hold what it labels, the best first; who of several records of different
     /// functions holds a function is who knows more of it, then who knows less of all others, then who stands there.
     fn of_several(&self, seekers: &[Seeker<'r>]) -> Vec<(usize, Outcome)> {
         let mut holders: HashMap<usize, Vec<usize>> = HashMap::new();
         let mut asks: Vec<usize> = vec![0; seekers.len()];
-        let mut refused: Vec<Option<&Record>> = vec![None; seekers.len()];
+        let mut refused: Vec<Option<usize>> = vec![None; seekers.len()];
         let mut waiting: VecDeque<usize> = (0..seekers.len()).collect();
         while let Some(number) = waiting.pop_front() {
             let seeker = &seekers[number];
@@ -190,7 +229,7 @@ impl<'r> Finder<'r, '_> {
                 }
             };
             for loser in losers {
-                refused[loser] = Some(seekers[winner].record);
+                refused[loser] = Some(seekers[winner].number);
                 asks[loser] += 1;
                 waiting.push_back(loser);
             }
@@ -202,12 +241,18 @@ impl<'r> Finder<'r, '_> {
         let settled = |number: usize| match of_seeker.get(&number) {
             Some(function) => self.unless_ambiguous(seekers, number, *function, &holders),
             None => match (refused[number], seekers[number].alike.is_empty()) {
-                (Some(rival), _) => beside(rival, seekers[number].record),
+                (Some(rival), _) => self.beside_rival(rival, seekers[number].number),
                 (None, true) => self.by_place(seekers, number, &holders),
                 (None, false) => Outcome::Lost,
             },
         };
         (0..seekers.len()).map(|number| (seekers[number].number, settled(number))).collect()
+    }
+
+    /// What becomes of a record beside another one that has the function.
+    fn beside_rival(&self, rival: usize, number: usize) -> Outcome {
+        let is_same_voice = voice(&self.records[rival]) == voice(&self.records[number]);
+        if is_same_voice && self.is_newer(rival, number) { Outcome::SetAside(rival) } else { Outcome::Lost }
     }
 
     /// The record's function, unless another one is as good.
@@ -225,12 +270,14 @@ impl<'r> Finder<'r, '_> {
         });
         let mut as_good = as_good.map(|(other, _)| *other).peekable();
         let is_there = |function: usize| self.stands_where_it_was(function, seeker.record);
-        let is_told = as_good.peek().is_none() || is_there(function) && !as_good.any(is_there);
-        if is_told { Outcome::Function(function) } else { Outcome::Lost }
+        if as_good.peek().is_none() {
+            return Outcome::Function(function);
+        }
+        if is_there(function) && !as_good.any(is_there) { Outcome::Guess(function) } else { Outcome::Lost }
     }
 
-    /// Of functions that hold nothing of what a record labels: the only one that stands where it was. What labels no line
-    /// may also have the only one that no other record has.
+    /// Of functions of which nobody knows the text, where a record labels no line: the only one that fills the place of its
+    /// own.
     fn by_place(
         &self,
         seekers: &[Seeker<'r>],
@@ -238,19 +285,13 @@ impl<'r> Finder<'r, '_> {
         holders: &HashMap<usize, Vec<usize>>,
     ) -> Outcome {
         let seeker = &seekers[number];
-        let open: Vec<usize> = seeker
-            .free
-            .iter()
-            .copied()
-            .filter(|function| self.is_open(seekers, seeker, *function, holders))
-            .collect();
-        if let ([function], true) = (open.as_slice(), seeker.record.lines.is_empty()) {
-            return Outcome::Function(*function);
-        }
-        let mut there =
-            open.into_iter().filter(|function| self.stands_where_it_was(*function, seeker.record));
+        let mut there = seeker.free.iter().copied().filter(|function| {
+            !self.known[*function]
+                && self.is_open(seekers, seeker, *function, holders)
+                && self.fills_its_place(*function, seeker.record)
+        });
         match (there.next(), there.next()) {
-            (Some(function), None) => Outcome::Function(function),
+            (Some(function), None) => Outcome::Guess(function),
             _ => Outcome::Lost,
         }
     }
@@ -270,14 +311,21 @@ impl<'r> Finder<'r, '_> {
     }
 
     /// The record of another function whose text it has.
-    fn known_otherwise(&self, function: usize, record: &Record) -> Option<&'r Record> {
-        let texts =
-            self.found[function].iter().filter(|(_, how)| *how <= super::Match::TextWithoutWhitespace);
-        let mut texts = texts.map(|(number, _)| &self.records[*number]);
+    fn known_otherwise(&self, function: usize, record: &Record) -> Option<usize> {
         if !self.budget.spend(self.found[function].len()) {
             return None;
         }
-        texts.find(|other| are_apart(other, record))
+        let texts =
+            self.found[function].iter().filter(|(_, how)| *how <= super::Match::TextWithoutWhitespace);
+        let mut texts = texts.map(|(number, _)| *number);
+        texts.find(|number| are_apart(&self.records[*number], record))
+    }
+
+    /// Whether a function stands where the record's did, and has as many lines.
+    fn fills_its_place(&self, function: usize, record: &Record) -> bool {
+        let count = self.lines[function].count();
+        record.range.is_some_and(|(first, last)| last - first + 1 == count)
+            && self.stands_where_it_was(function, record)
     }
 
     /// Whether a function begins where the record's did, moved like the functions around it whose text is known.
@@ -302,9 +350,9 @@ impl<'r> Finder<'r, '_> {
     }
 }
 
-/// What becomes of a record beside another one that has the function.
-fn beside(rival: &Record, record: &Record) -> Outcome {
-    if voice(rival) == voice(record) { Outcome::Older } else { Outcome::Lost }
+/// Whether a record has the text of a line, by which its function could be known.
+fn tells(record: &Record) -> bool {
+    record.lines.iter().any(|line| !line.text.is_empty())
 }
 
 /// Whether a record's range is that of lines in a function, as in SARIF.
@@ -314,8 +362,6 @@ fn is_region(record: &Record) -> bool {
 
 /// Whether two records speak of different functions: of different texts that stood in different places.
 fn are_apart(a: &Record, b: &Record) -> bool {
-    let is_region =
-        |record: &Record| record.body_sha256.is_none() && record.source == Some(Provenance::Imported);
     let (Some((a_first, a_last)), Some((b_first, b_last))) = (a.range, b.range) else { return false };
     let is_same_text = a.body_sha256.is_some() && a.body_sha256 == b.body_sha256;
     let is_pair = match (&a.pair, &b.pair) {

@@ -305,8 +305,14 @@ pub(super) fn training_data(
     }
     let mut train = TrainingData::default();
     let mut files = Vec::new();
+    let mut known: HashMap<String, &PathBuf> = HashMap::new();
     for path in paths {
         let sha256 = file_sha256(path)?;
+        if let Some(first) = known.get(&sha256) {
+            output.warn(&format!("{}: is the same as {} and counts once", shown(path), shown(first)));
+            continue;
+        }
+        known.insert(sha256.clone(), path);
         let samples = open(path, format)?;
         let mut file = TrainingFile {
             name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),

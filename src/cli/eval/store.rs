@@ -5,6 +5,7 @@ use super::super::output::{Failure, Output};
 use super::rows::{Known, Place, Row, Said};
 use super::splits::shown;
 use crate::annotations::atomic::{self, AtomicFile};
+use crate::annotations::broken;
 use crate::annotations::dataset::MOST_ROW_BYTES;
 use crate::evaluation::{Explanation, Score};
 use crate::explain::Method;
@@ -63,6 +64,12 @@ impl Store {
             }
         }
         let path = folder.join(RESULTS);
+        // Nothing is made in a folder that turns out to be another's.
+        let found = match std::fs::read_to_string(&manifest_path) {
+            Ok(text) => Some(same_run(&manifest_path, &text, manifest)?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(&manifest_path, "cannot be read", error)),
+        };
         let mut file =
             atomic::open_to_append(&path).map_err(|error| failed(&path, "cannot be opened", error))?;
         file.try_lock().map_err(|error| {
@@ -71,13 +78,10 @@ impl Store {
                 shown(&path)
             ))
         })?;
-        match std::fs::read_to_string(&manifest_path) {
-            Ok(text) => {
-                if same_run(&manifest_path, &text, manifest)? == Training::Differs {
-                    write_whole(&manifest_path, format!("{manifest:#}\n").as_bytes())?;
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        match found {
+            Some(Training::Same) => {}
+            Some(Training::Differs) => write_whole(&manifest_path, format!("{manifest:#}\n").as_bytes())?,
+            None => {
                 let length = file.metadata().map_err(|error| failed(&path, "cannot be read", error))?.len();
                 if length > 0 {
                     return Err(Failure::new(format!(
@@ -87,7 +91,6 @@ impl Store {
                 }
                 write_whole(&manifest_path, format!("{manifest:#}\n").as_bytes())?;
             }
-            Err(error) => return Err(failed(&manifest_path, "cannot be read", error)),
         }
         let mut store = Store::default();
         let Found { whole, bad } = store.read(&path, &file, known)?;
@@ -324,7 +327,8 @@ enum Training {
 /// Results of differing manifests are not pooled.
 fn same_run(path: &Path, text: &str, manifest: &Value) -> Result<Training, Failure> {
     let mut found: Value = serde_json::from_str(text).map_err(|error| {
-        Failure::new(format!("{}: not JSON: {error}; choose another folder", shown(path)))
+        let said = broken::syntax(&error);
+        Failure::new(format!("{}: not JSON: {said}; choose another folder with --out", shown(path)))
     })?;
     // Read back from its text, as the other was.
     let mut manifest: Value = serde_json::from_str(&manifest.to_string()).unwrap_or_default();
