@@ -234,9 +234,13 @@ fn an_overload_finds_itself_in_git() {
         assert_eq!(pair["before"]["function"]["startLine"], was, "{line}");
         assert!(pair.get("guess").is_none());
     }
-    // One that is new is compared with the most alike one, and that is said.
-    std::fs::write(path.join("o.cpp"), format!("{one}\n{two}\nint parse(long n)\n{{\n\treturn 1;\n}}\n"))
-        .unwrap();
+    // One that is new is said to be, unless it may be one that is not there any more as it was.
+    let added = "int parse(long n)\n{\n\treturn 1;\n}\n";
+    std::fs::write(path.join("o.cpp"), format!("{one}\n{two}\n{added}")).unwrap();
+    let refused = linelens(path, &["explain", "o.cpp:14", "--against", "HEAD", "--format", "json"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(err(&refused).contains("this parse is new in this version"), "{}", err(&refused));
+    std::fs::write(path.join("o.cpp"), format!("{one}\n{new_two}\n{added}")).unwrap();
     let pair = json(&linelens(path, &["explain", "o.cpp:14", "--against", "HEAD", "--format", "json"]));
     assert_eq!(pair["guess"], true);
     let text = out(&linelens(path, &["explain", "o.cpp:14", "--against", "HEAD"]));

@@ -62,7 +62,7 @@ mod tests {
     fn broken_json_is_told_in_plain_words() {
         let say = |text: &[u8]| syntax(&serde_json::from_slice::<serde_json::Value>(text).unwrap_err());
         for (text, words) in [
-            ("{\"a\":nul}", "put a text in double quotes (at byte 8)"),
+            ("{\"a\":nul}", "put a text in double quotes (at byte 9)"),
             ("{\"a\":no}", "put a text in double quotes (at byte 7)"),
             ("{\"a\":[1", "the closing `]` is missing (at byte 7)"),
             ("{\"a\":1", "the closing `}` is missing (at byte 6)"),

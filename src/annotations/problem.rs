@@ -52,8 +52,8 @@ pub enum RowProblem {
     BeyondFile { file: String, line: u64, count: usize },
     #[error("column {column} lies beyond the end of line {line} of {file}, which has {count}")]
     BeyondLine { file: String, line: usize, column: u64, count: usize },
-    #[error("its function {function} is not in line {line} of {file} any more, where {other} stands now")]
-    Replaced { function: String, line: usize, file: String, other: String },
+    #[error("its function {0}")]
+    Replaced(String),
     #[error("line {line} of the function is not what the row says it is")]
     LineText { line: usize },
     #[error("`{found}` is no line number")]
@@ -106,7 +106,7 @@ impl RowProblem {
             RowProblem::LineOutside { .. } => "line outside the function",
             RowProblem::BeyondFile { .. } => "line beyond the file",
             RowProblem::BeyondLine { .. } => "column beyond the line",
-            RowProblem::Replaced { .. } => "function gone",
+            RowProblem::Replaced(_) => "function gone",
             RowProblem::LineText { .. } => "line text differs",
             RowProblem::LineNumber { .. } => "not a line number",
             RowProblem::LineCount { .. } => "line numbers and texts differ in number",

@@ -71,12 +71,11 @@ impl Located {
             sample.record.lines =
                 renumbered(&sample.record.lines, start, first, &lines).map_err(|problem| {
                     match sample.record.function.as_deref() {
-                        Some(name) if !is_same(name, &function.name) => RowProblem::Replaced {
-                            function: name.to_string(),
-                            line: start + 1,
-                            file: uri.clone(),
-                            other: function.name.clone(),
-                        },
+                        Some(name) if !is_same(name, &function.name) => RowProblem::Replaced(format!(
+                            "{name} is not in line {} of {uri} any more, where {} stands now",
+                            start + 1,
+                            function.name
+                        )),
                         _ => problem,
                     }
                 })?;
