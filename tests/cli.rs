@@ -209,6 +209,7 @@ fn mistakes_are_explained_and_end_with_2() {
         (&["explain", "a.c:6", "--library", "nowhere.so"], "nowhere.so"),
         (&["explain", "a.c:6", "--execution-provider", "cuda"], "CUDA was asked for, but does not work"),
         (&["check", "missing"], "missing cannot be read"),
+        (&["check", "a.c:6"], "a whole file is expected, without a line"),
         (&["frobnicate"], "unrecognized subcommand"),
     ] {
         // With a GPU, CUDA may work.

@@ -157,6 +157,37 @@ fn a_sweep_shows_progress_and_is_cancelled_in_the_middle_of_a_run() {
     }
 }
 
+/// The button may be pressed before the progress is shown, or the sweep begun at all.
+#[test]
+fn a_progress_is_cancelled_before_it_begins() {
+    let knobs = Knobs::default();
+    let mut client = Client::start(setup(), &knobs);
+    quiet(&mut client);
+    client.ignore("textDocument/publishDiagnostics");
+    client.open(URI, UNIT);
+    client.settle();
+    let runs = knobs.runs().len();
+    knobs.delay(3_000);
+    let file = json!([{"textDocument": {"uri": URI}, "workDoneToken": "early"}]);
+    let explained = with(at(URI, 8, 4), "workDoneToken", json!("early"));
+    for (method, params) in [
+        ("workspace/executeCommand", json!({"command": "linelens.analyzeFile", "arguments": file})),
+        ("linelens/explain", explained),
+    ] {
+        client.own_token("early");
+        let id = client.request(method, params);
+        client.notify("window/workDoneProgress/cancel", json!({"token": "early"}));
+        assert_eq!(client.answer(id).unwrap_err()["code"], -32800, "{method}");
+        client.listen(Duration::from_millis(500));
+    }
+    assert!(knobs.runs().len() <= runs + 2, "what was begun was left: {:?}", knobs.runs());
+    // The token is free for other work.
+    knobs.delay(0);
+    let found = client.command("linelens.analyzeFile", file).unwrap();
+    assert!(found["functions"].as_u64().unwrap() > 0);
+    client.finish();
+}
+
 #[test]
 fn functions_that_fail_are_named_and_the_rest_goes_on() {
     let knobs = Knobs::default();

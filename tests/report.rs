@@ -59,6 +59,25 @@ fn fingerprints(log: &Value) -> Vec<String> {
 
 // -------------------------------------------------------------------------------------------------------------- SARIF
 
+#[cfg(target_os = "linux")]
+#[test]
+fn every_file_has_a_uri_of_its_own() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = workspace(&[("a\\b.c", SOURCE)]);
+    let name = std::ffi::OsStr::from_bytes(b"c\xff.c");
+    std::fs::write(folder.path().join(name), SOURCE).unwrap();
+    let log = sarif_of(folder.path(), &["."]);
+    let results = log["runs"][0]["results"].as_array().unwrap().iter();
+    let uris: std::collections::BTreeSet<&str> = results
+        .map(|result| result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].as_str().unwrap())
+        .collect();
+    assert_eq!(uris.into_iter().collect::<Vec<_>>(), ["a%5Cb.c", "c%FF.c"]);
+    let mut fingerprints = fingerprints(&log);
+    fingerprints.sort();
+    fingerprints.dedup();
+    assert_eq!(fingerprints.len(), 4);
+}
+
 #[test]
 fn a_log_says_where_and_why() {
     let folder = workspace(&[("src/a b.c", SOURCE)]);

@@ -562,6 +562,11 @@ fn random_bytes() {
 #[test]
 fn macros_that_stand_on_their_own_before_something_else() {
     for (text, expected) in [
+        ("namespace std VISIBLE_AS(default)\n{\nint q() { }\n}", "function std::q | int q() { }"),
+        ("namespace std VISIBLE {\nint q() { }\n}", "function std::q | int q() { }"),
+        ("namespace API a::inline b {\nint q() { }\n}", "function a::b::q | int q() { }"),
+        ("namespace NS {\nint q() { }\n}", "function NS::q | int q() { }"),
+        ("int f(void) <%\n  return 1;\n%>\nint g(void)\n{ }", "function f | int f(void) <%⏎  return 1;⏎%>"),
         (
             "WARNINGS_PUSH_(42)\nnamespace n {\nint f() { return 1; }\n}",
             "function n::f | int f() { return 1; }",

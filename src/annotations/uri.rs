@@ -1,10 +1,22 @@
 //! Relative URI references of files (RFC 3986): `/` between names, everything unusual percent-encoded. They never lead
 //! out of the folder they are relative to.
 
+use std::ffi::OsStr;
+
 /// The URI of a relative path that is written with `/`; `None` if it is absolute, empty, or leads out of its folder.
 pub fn from_path(path: &str) -> Option<String> {
     let path = path.strip_prefix("./").unwrap_or(path);
-    is_inside(path).then(|| encode(path))
+    is_inside(path).then(|| encode(path.as_bytes()))
+}
+
+/// The URI of names below a folder, whatever they hold: a name that is not Unicode is encoded by its bytes, as a backslash
+/// is. What [`to_path`] refuses can still be told apart.
+pub fn from_names<'n>(names: impl Iterator<Item = &'n OsStr>) -> Option<String> {
+    let names: Vec<String> = names
+        .map(|name| name.as_encoded_bytes())
+        .map(|name| (!matches!(name, b"" | b"." | b"..")).then(|| encode(name)))
+        .collect::<Option<_>>()?;
+    (!names.is_empty()).then(|| names.join("/"))
 }
 
 /// The path of a relative URI, with `/` between names; `None` if it is none, or leads out of its folder.
@@ -24,9 +36,9 @@ fn is_inside(path: &str) -> bool {
         && path.split('/').all(|name| !name.is_empty() && name != ".." && name != ".")
 }
 
-fn encode(path: &str) -> String {
+fn encode(path: &[u8]) -> String {
     let mut encoded = String::with_capacity(path.len());
-    for byte in path.bytes() {
+    for byte in path.iter().copied() {
         match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' | b'+' | b'@' | b',' | b'=' => encoded.push(char::from(byte)),
             byte if byte.is_ascii_alphanumeric() => encoded.push(char::from(byte)),
@@ -63,6 +75,16 @@ mod tests {
             assert_eq!(to_path(&uri).as_deref(), Some(path));
         }
         assert_eq!(from_path("./a.c").as_deref(), Some("a.c"));
+    }
+
+    #[test]
+    fn names_are_encoded_whatever_they_hold() {
+        let names = |names: &[&str]| from_names(names.iter().map(OsStr::new));
+        assert_eq!(names(&["src", "a b.c"]).as_deref(), Some("src/a%20b.c"));
+        assert_eq!(names(&["a\\b", "c:d"]).as_deref(), Some("a%5Cb/c%3Ad"));
+        for bad in [&[][..], &[""], &["a", ".."], &["."]] {
+            assert_eq!(names(bad), None, "{bad:?}");
+        }
     }
 
     #[test]

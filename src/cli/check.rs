@@ -152,11 +152,17 @@ impl Reporter<'_> {
                 }
             }
         }
-        self.report(&document, &found, output)
+        self.report(path, &document, &found, output)
     }
 
-    fn report(&mut self, document: &Document, found: &[Finding], output: &mut Output) -> Result<(), Failure> {
-        let uri = self.uri(Path::new(&document.name)).unwrap_or_default();
+    fn report(
+        &mut self,
+        path: &Path,
+        document: &Document,
+        found: &[Finding],
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let uri = self.uri(path).unwrap_or_default();
         let model = &self.model;
         let ignores = self.ignored.of(document, output);
         let mut shown = Vec::new();
@@ -201,9 +207,7 @@ impl Reporter<'_> {
 
     fn uri(&self, path: &Path) -> Option<String> {
         let path = path.canonicalize().ok()?;
-        let names: Option<Vec<&str>> =
-            path.strip_prefix(&self.base).ok()?.components().map(|name| name.as_os_str().to_str()).collect();
-        uri::from_path(&names?.join("/"))
+        uri::from_names(path.strip_prefix(&self.base).ok()?.components().map(|name| name.as_os_str()))
     }
 
     /// The summary is no result of the JSON format, whose every line is a finding.

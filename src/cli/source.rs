@@ -228,7 +228,13 @@ pub(super) fn files(paths: &[PathBuf], output: &mut Output) -> Result<Vec<PathBu
     let mut found = Vec::new();
     for path in paths {
         let metadata = std::fs::metadata(path).map_err(|error| {
-            Failure::new(format!("{} cannot be read: {error}", escape::terminal(&path.display().to_string())))
+            let name = path.display().to_string();
+            let target = Target::parse(&name, Path::exists);
+            let hint = match target.line.is_some() && target.path.is_file() {
+                true => "; a whole file is expected, without a line",
+                false => "",
+            };
+            Failure::new(format!("{} cannot be read: {error}{hint}", escape::terminal(&name)))
         })?;
         if !metadata.is_dir() {
             found.push(path.clone());

@@ -27,7 +27,7 @@ pub(crate) struct Hint {
 /// The hints of a finding: its most relevant lines, and all that are ground truth.
 pub(crate) fn of_finding(finding: &Finding, top: usize) -> Vec<Hint> {
     let truth = finding.agreement.iter().flat_map(|agreement| &agreement.truth.lines).copied();
-    let best = finding.lines.iter().filter(|score| score.rank <= top).map(|score| score.line);
+    let best = finding.top_lines(top).into_iter().map(|score| score.line);
     let mut lines: Vec<usize> = best.chain(truth).collect();
     lines.sort_unstable();
     lines.dedup();
@@ -104,7 +104,7 @@ pub(crate) fn highlights(
     top: usize,
     encoding: PositionEncoding,
 ) -> Vec<DocumentHighlight> {
-    let best = finding.lines.iter().filter(|score| score.rank <= top);
+    let best = finding.lines.iter().filter(|score| score.rank <= top && score.score > 0.0);
     best.map(|score| DocumentHighlight {
         range: to_proto::range(snapshot, to_proto::line_span(snapshot, score.line), encoding),
         kind: Some(DocumentHighlightKind::TEXT),

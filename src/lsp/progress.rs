@@ -57,6 +57,20 @@ impl Work {
     }
 }
 
+/// What cancels work under a client's token, known from the moment that it was asked for: the client shows a button as
+/// soon as it likes.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    centre: ProgressCentre,
+    token: ProgressToken,
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.centre.cancels().remove(&self.token);
+    }
+}
+
 impl ProgressCentre {
     /// Must be called inside a tokio runtime.
     pub(crate) fn new(client: Client) -> ProgressCentre {
@@ -73,7 +87,19 @@ impl ProgressCentre {
         self.can_create.store(allowed, Ordering::Relaxed);
     }
 
-    /// Begins a piece of work, under the client's token where it gave one. Nothing is shown for [`DELAY`].
+    /// Work was asked for under this token and may be cancelled by it, until what is returned is dropped.
+    pub(crate) fn expect(
+        &self,
+        token: Option<&ProgressToken>,
+        cancel: impl Fn() + Send + Sync + 'static,
+    ) -> Option<Expected> {
+        let token = token?.clone();
+        self.cancels().insert(token.clone(), Arc::new(cancel));
+        Some(Expected { centre: self.clone(), token })
+    }
+
+    /// Begins a piece of work, under the client's token where it gave one, which is then [expected](Self::expect). Nothing
+    /// is shown for [`DELAY`].
     pub(crate) fn begin(
         &self,
         title: impl Into<String>,
@@ -120,17 +146,19 @@ impl ProgressCentre {
                 },
             }
         }
-        let token = match token {
-            Some(token) => token,
-            None => match self.create().await {
-                Some(token) => token,
-                None => return,
-            },
-        };
         let cancellable = cancel.is_some();
-        if let Some(cancel) = cancel {
-            self.cancels().insert(token.clone(), cancel);
-        }
+        let (token, _expected) = match token {
+            Some(token) => (token, None),
+            None => {
+                let token = self.fresh();
+                let cancel = cancel.unwrap_or_else(|| Arc::new(|| ()));
+                let expected = self.expect(Some(&token), move || cancel());
+                if !self.create(&token).await {
+                    return;
+                }
+                (token, expected)
+            }
+        };
         self.send(
             &token,
             WorkDoneProgress::Begin(WorkDoneProgressBegin {
@@ -163,21 +191,23 @@ impl ProgressCentre {
             .await;
             tokio::time::sleep(INTERVAL).await;
         }
-        self.cancels().remove(&token);
         self.send(&token, WorkDoneProgress::End(WorkDoneProgressEnd { message: None })).await;
     }
 
-    async fn create(&self) -> Option<ProgressToken> {
+    fn fresh(&self) -> ProgressToken {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let token = NumberOrString::String(format!("linelens/{number}"));
+        NumberOrString::String(format!("linelens/{number}"))
+    }
+
+    async fn create(&self, token: &ProgressToken) -> bool {
         let request = self.client.create_work_done_progress(token.clone());
         match tokio::time::timeout(CREATE_TIMEOUT, request).await {
-            Ok(Ok(())) => Some(token),
+            Ok(Ok(())) => true,
             Ok(Err(error)) => {
                 tracing::warn!("window/workDoneProgress/create: {error}");
-                None
+                false
             }
-            Err(_) => None,
+            Err(_) => false,
         }
     }
 

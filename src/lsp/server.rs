@@ -16,6 +16,7 @@ use crate::lsp::hints;
 use crate::lsp::lens;
 use crate::lsp::model_files;
 use crate::lsp::parent::ParentWatch;
+use crate::lsp::progress::Expected;
 use crate::lsp::proto::capabilities::{self, ClientFacts};
 use crate::lsp::proto::from_proto;
 use crate::lsp::publish;
@@ -313,7 +314,7 @@ impl Server {
 
 /// Cancels the work of a request whose handler is dropped, which is how tower-lsp cancels one.
 #[derive(Debug)]
-struct CancelOnDrop(Cancellation);
+struct CancelOnDrop(Cancellation, #[allow(dead_code)] Option<Expected>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

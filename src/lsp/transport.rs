@@ -162,13 +162,23 @@ fn readable(body: Vec<u8>) -> Result<Vec<u8>, Box<Response>> {
         return Err(Box::new(parse_error("the message is not UTF-8")));
     }
     match serde_json::from_slice::<Incoming>(&body) {
-        Ok(Incoming::Request(request)) => Ok(without_needless_params(request).unwrap_or(body)),
+        Ok(Incoming::Request(request)) => match unknown(&request) {
+            Some(answer) => Err(Box::new(answer)),
+            None => Ok(without_needless_params(request).unwrap_or(body)),
+        },
         Ok(Incoming::Response(_)) => Ok(body),
         Err(error) if error.is_data() => {
             Err(Box::new(Response::from_error(request_id(&body), Error::invalid_request())))
         }
         Err(_) => Err(Box::new(parse_error("the message is not JSON"))),
     }
+}
+
+/// The answer to a request of a method that a client and a server need not know, which tower-lsp leaves unanswered; such
+/// notifications are nobody's.
+fn unknown(request: &Request) -> Option<Response> {
+    let id = request.id().filter(|_| request.method().starts_with("$/"))?;
+    Some(Response::from_error(id.clone(), Error::method_not_found()))
 }
 
 /// `shutdown` has no parameters, but some clients send an empty object, which tower-lsp refuses.
@@ -237,6 +247,8 @@ mod tests {
         assert_eq!(code(br#"{"jsonrpc":"2.0","method":"#), Some(-32700));
         assert_eq!(code(b"\xff"), Some(-32700));
         assert_eq!(code(b"[]"), Some(-32600));
+        assert_eq!(code(br#"{"jsonrpc":"2.0","method":"$/x","id":"y"}"#), Some(-32601));
+        assert_eq!(code(br#"{"jsonrpc":"2.0","method":"$/x"}"#), None);
         assert_eq!(code(&b"[".repeat(100_000)), Some(-32700));
         let answer = readable(br#"{"jsonrpc":"1.0","method":"x","id":"seven"}"#.to_vec()).unwrap_err();
         assert_eq!(answer.id(), &Id::String("seven".into()));

@@ -326,10 +326,16 @@ impl Reader<'_> {
             match self.tokens[at].kind {
                 TokenKind::Punctuation(b'(' | b'[') => at = self.close[at],
                 TokenKind::Scope => path.push_str("::"),
-                // Of several words the last is the name; those before are macros.
+                // A macro with arguments.
+                TokenKind::Identifier if self.is(at + 1, b'(') => {}
+                // Of several words the last is the name, unless it looks like a macro and those before do not.
                 TokenKind::Identifier if self.text(at) != "inline" => {
-                    path.truncate(path.rfind("::").map_or(0, |scope| scope + 2));
-                    path.push_str(self.text(at));
+                    let last = path.rfind("::").map_or(0, |scope| scope + 2);
+                    let is_named = last < path.len() && !is_upper_case(&path[last..]);
+                    if !(is_named && is_upper_case(self.text(at))) {
+                        path.truncate(last);
+                        path.push_str(self.text(at));
+                    }
                 }
                 _ => {}
             }

@@ -177,6 +177,9 @@ impl Iterator for Lexer<'_> {
                     return self.token(TokenKind::Number, self.number_end(start + 1));
                 }
                 (b':', Some(b':')) => return self.token(TokenKind::Scope, start + 2),
+                // Digraphs: other ways to write braces.
+                (b'<', Some(b'%')) => return self.token(TokenKind::Punctuation(b'{'), start + 2),
+                (b'%', Some(b'>')) => return self.token(TokenKind::Punctuation(b'}'), start + 2),
                 (b'-', Some(b'>')) => return self.token(TokenKind::Arrow, start + 2),
                 _ if is_identifier_byte(byte) => {
                     let end = self.identifier_end(start);

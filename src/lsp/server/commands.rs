@@ -99,6 +99,9 @@ impl Server {
         });
         let (sender, answer) = oneshot::channel();
         let cancel = Cancellation::new();
+        let by_token = cancel.clone();
+        let token = params.work_done_token.as_ref();
+        let expected = self.shared.progress.expect(token, move || by_token.cancel());
         self.ask(ExplainJob {
             ask: Ask::Finding,
             snapshot,
@@ -109,7 +112,7 @@ impl Server {
             cancel: cancel.clone(),
             answer: sender,
         });
-        Ok((answer, CancelOnDrop(cancel)))
+        Ok((answer, CancelOnDrop(cancel, expected)))
     }
 
     fn ask(&self, job: ExplainJob) {
@@ -136,7 +139,7 @@ impl Server {
             cancel: cancel.clone(),
             answer: sender,
         });
-        (answer, CancelOnDrop(cancel))
+        (answer, CancelOnDrop(cancel, None))
     }
 
     pub(super) fn open_document(&self, uri: &Uri) -> Result<Arc<Snapshot>> {

@@ -71,6 +71,7 @@ impl Server {
         let EngineState::Ready(model) = self.shared.engine() else {
             return Err(self.refused("there is no model loaded, so there is nothing to report"));
         };
+        let asked = self.asked(work_done_token);
         let (title, targets) = match text_document {
             Some(document) => self.file_targets(&document.uri)?,
             None => {
@@ -78,7 +79,7 @@ impl Server {
                 ("linelens: analysing the workspace folder".to_string(), self.folder_targets(folder).await?)
             }
         };
-        let swept = self.sweep(title, targets, work_done_token).await?;
+        let swept = self.sweep(title, targets, asked).await?;
         let severity = self.shared.settings().settings(Some(&root)).severity;
         let top_lines = self.shared.settings().settings(Some(&root)).top_lines;
         let write = move || {
@@ -157,9 +158,8 @@ fn flagged_and_ignored(swept: &Swept) -> usize {
 fn relative_uri(uri: &Uri, root: &Path) -> String {
     let relative = || {
         let path = from_proto::file_path(uri)?;
-        let names: Option<Vec<&str>> =
-            path.strip_prefix(root).ok()?.components().map(|name| name.as_os_str().to_str()).collect();
-        crate::annotations::uri::from_path(&names?.join("/"))
+        let names = path.strip_prefix(root).ok()?;
+        crate::annotations::uri::from_names(names.components().map(|name| name.as_os_str()))
     };
     relative().unwrap_or_else(|| uri.as_str().to_string())
 }

@@ -3,6 +3,7 @@
 use super::commands::serialized;
 use super::{Server, explain_error, guarded};
 use crate::detector::Cancellation;
+use crate::lsp::progress::Expected;
 use crate::lsp::proto::ext::{
     AnalysisMessage, AnalyzeFileParams, AnalyzeWorkspaceParams, COMMAND_ANALYZE_FILE, FlaggedMessage,
     FunctionFailure,
@@ -28,17 +29,29 @@ struct StopOnDrop {
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         if !self.is_done {
-            self.cancel.cancel();
-            self.shared.queue.cancel_sweep();
+            stop(&self.cancel, &self.shared);
         }
     }
+}
+
+/// A sweep that was asked for, and is cancelled under the client's token from then on.
+pub(super) struct Asked {
+    token: Option<ProgressToken>,
+    cancel: Cancellation,
+    _expected: Option<Expected>,
+}
+
+fn stop(cancel: &Cancellation, shared: &Shared) {
+    cancel.cancel();
+    shared.queue.cancel_sweep();
 }
 
 impl Server {
     pub(super) async fn analyze_file(&self, params: AnalyzeFileParams) -> Result<Option<Value>> {
         let AnalyzeFileParams { text_document, work_done_token } = params;
+        let asked = self.asked(work_done_token);
         let (title, targets) = guarded(COMMAND_ANALYZE_FILE, || self.file_targets(&text_document.uri))?;
-        let swept = self.sweep(title, targets, work_done_token).await?;
+        let swept = self.sweep(title, targets, asked).await?;
         self.summarized(&swept)
     }
 
@@ -50,9 +63,9 @@ impl Server {
 
     pub(super) async fn analyze_workspace(&self, params: AnalyzeWorkspaceParams) -> Result<Option<Value>> {
         let AnalyzeWorkspaceParams { folder, work_done_token } = params;
+        let asked = self.asked(work_done_token);
         let targets = self.folder_targets(folder).await?;
-        let swept =
-            self.sweep("linelens: analysing the workspace".to_string(), targets, work_done_token).await?;
+        let swept = self.sweep("linelens: analysing the workspace".to_string(), targets, asked).await?;
         self.summarized(&swept)
     }
 
@@ -87,14 +100,20 @@ impl Server {
         tokio::task::spawn_blocking(search).await.map_err(|_| Error::internal_error())
     }
 
-    pub(super) async fn sweep(
-        &self,
-        title: String,
-        targets: Vec<Target>,
-        token: Option<ProgressToken>,
-    ) -> Result<Swept> {
-        self.worker.launch(&self.shared);
+    pub(super) fn asked(&self, token: Option<ProgressToken>) -> Asked {
         let cancel = Cancellation::new();
+        let (by_token, shared) = (cancel.clone(), Arc::downgrade(&self.shared));
+        let _expected = self.shared.progress.expect(token.as_ref(), move || {
+            if let Some(shared) = shared.upgrade() {
+                stop(&by_token, &shared);
+            }
+        });
+        Asked { token, cancel, _expected }
+    }
+
+    pub(super) async fn sweep(&self, title: String, targets: Vec<Target>, asked: Asked) -> Result<Swept> {
+        self.worker.launch(&self.shared);
+        let Asked { token, cancel, _expected } = asked;
         let mut stop =
             StopOnDrop { cancel: cancel.clone(), shared: Arc::clone(&self.shared), is_done: false };
         let (answer, swept) = oneshot::channel();
