@@ -82,9 +82,9 @@ fn the_built_in_detector_serves_the_commands() {
     let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}});
     let hints = json!({"textDocument": {"uri": uri("unit.c")}, "range": range});
     let hints = client.call("textDocument/inlayHint", hints).unwrap();
-    assert_eq!(hints.as_array().unwrap().len(), 4, "{hints}");
+    assert_eq!(hints.as_array().unwrap().len(), 3, "{hints}");
     let there = client.command("linelens.nextRelevantLine", json!([at(&uri("unit.c"), 0, 0)])).unwrap();
-    assert_eq!(there["range"]["start"]["line"], 2);
+    assert_eq!(there["range"]["start"]["line"], 3);
     let found = client.command("linelens.analyzeWorkspace", json!([])).unwrap();
     assert_eq!((&found["files"], &found["functions"]), (&json!(2), &json!(2)));
     assert_eq!(found["flagged"].as_array().unwrap().len(), 2);

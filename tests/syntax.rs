@@ -566,7 +566,6 @@ fn macros_that_stand_on_their_own_before_something_else() {
         ("namespace std VISIBLE {\nint q() { }\n}", "function std::q | int q() { }"),
         ("namespace API a::inline b {\nint q() { }\n}", "function a::b::q | int q() { }"),
         ("namespace NS {\nint q() { }\n}", "function NS::q | int q() { }"),
-        ("int f(void) <%\n  return 1;\n%>\nint g(void)\n{ }", "function f | int f(void) <%⏎  return 1;⏎%>"),
         (
             "WARNINGS_PUSH_(42)\nnamespace n {\nint f() { return 1; }\n}",
             "function n::f | int f() { return 1; }",
@@ -604,6 +603,20 @@ fn macros_that_stand_on_their_own_before_something_else() {
         ),
     ] {
         check(Language::Cpp, text, &[expected]);
+    }
+}
+
+#[test]
+fn digraphs_are_braces() {
+    for language in [Language::C, Language::Cpp] {
+        check(
+            language,
+            "int f(void) <%\n  if (x %2) <% return 1; %>\n%>\nint g(void)\n{ return a<%>b; }",
+            &[
+                "function f | int f(void) <%⏎  if (x %2) <% return 1; %>⏎%>",
+                "function g | int g(void)⏎{ return a<%>b; }",
+            ],
+        );
     }
 }
 

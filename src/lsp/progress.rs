@@ -88,7 +88,7 @@ impl ProgressCentre {
     }
 
     /// Work was asked for under this token and may be cancelled by it, until what is returned is dropped.
-    pub(crate) fn expect(
+    pub(crate) fn register(
         &self,
         token: Option<&ProgressToken>,
         cancel: impl Fn() + Send + Sync + 'static,
@@ -98,7 +98,7 @@ impl ProgressCentre {
         Some(Expected { centre: self.clone(), token })
     }
 
-    /// Begins a piece of work, under the client's token where it gave one, which is then [expected](Self::expect). Nothing
+    /// Begins a piece of work, under the client's token where it gave one, which is then [registered](Self::register). Nothing
     /// is shown for [`DELAY`].
     pub(crate) fn begin(
         &self,
@@ -152,7 +152,7 @@ impl ProgressCentre {
             None => {
                 let token = self.fresh();
                 let cancel = cancel.unwrap_or_else(|| Arc::new(|| ()));
-                let expected = self.expect(Some(&token), move || cancel());
+                let expected = self.register(Some(&token), move || cancel());
                 if !self.create(&token).await {
                     return;
                 }

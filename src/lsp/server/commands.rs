@@ -101,7 +101,7 @@ impl Server {
         let cancel = Cancellation::new();
         let by_token = cancel.clone();
         let token = params.work_done_token.as_ref();
-        let expected = self.shared.progress.expect(token, move || by_token.cancel());
+        let expected = self.shared.progress.register(token, move || by_token.cancel());
         self.ask(ExplainJob {
             ask: Ask::Finding,
             snapshot,

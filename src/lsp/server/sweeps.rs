@@ -103,7 +103,7 @@ impl Server {
     pub(super) fn asked(&self, token: Option<ProgressToken>) -> Asked {
         let cancel = Cancellation::new();
         let (by_token, shared) = (cancel.clone(), Arc::downgrade(&self.shared));
-        let _expected = self.shared.progress.expect(token.as_ref(), move || {
+        let _expected = self.shared.progress.register(token.as_ref(), move || {
             if let Some(shared) = shared.upgrade() {
                 stop(&by_token, &shared);
             }
