@@ -461,6 +461,21 @@ fn edits_give_what_a_fresh_parse_gives() {
     }
 }
 
+/// What ends such a body is no brace, and it ends elsewhere after an edit.
+#[test]
+fn a_body_that_ends_in_a_literal_with_a_brace_is_not_closed() {
+    for (end, inserted) in [("\"}", "/*"), ("'// x \\\n}", "/*"), ("\"}\n", "\""), ("\"}", "g();")] {
+        let old = format!("int f(void)\n{{\n  return 1; {end}");
+        let start = old.find("return").unwrap();
+        let new = format!("{}{inserted}{}", &old[..start], &old[start..]);
+        let edit = Edit { start, old_end: start, new_end: start + inserted.len() };
+        for language in [Language::C, Language::Cpp] {
+            let edited = SyntaxTree::parse(&old, language).edited(&old, &new, edit);
+            assert_eq!(edited.functions(&new), SyntaxTree::parse(&new, language).functions(&new), "{new}");
+        }
+    }
+}
+
 #[test]
 fn a_wrong_edit_means_a_fresh_parse() {
     let (old, new) = ("int f(void) { }", "int g(int a) { return a; } int h(void) { }");

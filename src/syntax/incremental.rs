@@ -13,16 +13,17 @@ pub(super) fn within_body(definitions: &[Placed], old: &str, new: &str, edit: Ed
     let edited = definitions.get(index)?;
     let span = edited.function.span;
     let old_body = ByteSpan::new(span.start + edited.part.body_start, span.end);
-    // One that ends with the text, not with a brace, ends elsewhere when a token is added.
-    let is_inside =
-        old_body.start < edit.start && edit.old_end < old_body.end && old[..span.end].ends_with('}');
+    let is_inside = old_body.start < edit.start && edit.old_end < old_body.end;
     // What stands between a body and its handlers is read as a header.
     if !is_inside || edited.part.has_handlers {
         return None;
     }
     let new_body = ByteSpan::new(old_body.start, edit.moved(old_body.end));
     let indentation = scan::indentation(old, span.start);
-    if !shape(old, old_body, indentation).eq(shape(new, new_body, indentation)) {
+    let before: Vec<Mark<'_>> = shape(old, old_body, indentation).collect();
+    // One that ends with the text, not with a brace, ends elsewhere when a token is added.
+    let is_closed = matches!(before.last(), Some(Mark::Brace { opens: false, is_last: true, .. }));
+    if !is_closed || !before.into_iter().eq(shape(new, new_body, indentation)) {
         return None;
     }
     let moved = definitions.iter().enumerate().map(|(at, placed)| {
