@@ -25,6 +25,8 @@ const METHODS: [&str; 6] =
     ["attention:first", "attention:last", "attnlrp", "gradient-x-input", "ig", "occlusion"];
 /// What is not counted yet when the memory of a long run is judged.
 const WARM_UP: f64 = 600.0;
+/// More texts than a server keeps results of: see the caches of `src/analysis.rs`.
+const REMEMBERED: usize = 1200;
 /// A long run rests after pieces of this length, in seconds, and memory is judged by what is held then: while it works it
 /// is that of the runs at hand, which a busy machine makes long.
 const PIECE: f64 = 600.0;
@@ -602,6 +604,29 @@ impl Soak {
         }
     }
 
+    /// Has as many texts explained as the server remembers, and more, so that what it remembers grows no more afterwards.
+    fn fill(&mut self) {
+        for number in 0..REMEMBERED {
+            let which = number % self.documents.len();
+            let unseen = format!("int sum = {number}7;");
+            let document = &mut self.documents[which];
+            document.version += 1;
+            document.text = document.original.replace("int sum = 1;", &unseen);
+            self.client.change(&document.uri, document.version, json!([{"text": document.text}]));
+            let (uri, version) = (document.uri.clone(), document.version);
+            let inside = document.text.find(&unseen).unwrap();
+            let at = position(&document.text, inside);
+            for method in ["attnlrp", "gradient-x-input"] {
+                let params = json!({"textDocument": {"uri": uri}, "position": at, "method": method});
+                let id = self.request("linelens/explain", params);
+                self.asked.insert(id, Some((which, version)));
+            }
+            while !self.asked.is_empty() {
+                self.listen(Duration::from_millis(5));
+            }
+        }
+    }
+
     /// Uses every method once on a text that was not seen before, and waits until nothing is left to do: the state
     /// that a server can be compared with itself in. The sample, and the processor's seconds in the time after it.
     fn rest(&mut self, seconds: u64) -> (Sample, f64) {
@@ -662,6 +687,9 @@ fn a_long_day() {
         soak.open(which);
     }
     let idle = if is_long { 60 } else { 3 };
+    if is_long {
+        soak.fill();
+    }
     let (first, _) = soak.rest(idle);
     let from = soak.now();
     let mut rests = Vec::new();
