@@ -227,6 +227,72 @@ fn primevul_pairs_follow_each_other() {
 }
 
 #[test]
+fn one_fault_in_a_primevul_file_costs_no_other_pair() {
+    let pairs = |count: usize| -> Vec<Value> {
+        let row = |at: usize| {
+            let (name, text) = (format!("f{}(", at / 2), if at % 2 == 0 { BEFORE } else { AFTER });
+            primevul_row(at, &format!("c{}", at / 2), u8::from(at % 2 == 0), &text.replace("f(", &name))
+        };
+        (0..count * 2).map(row).collect()
+    };
+    let read_pairs = |rows: &[Value], what: &str| {
+        let results = read("p.jsonl", &jsonl(rows), Format::PrimeVul);
+        let (faults, count) = faults(&results);
+        let samples: Vec<Sample> = results.into_iter().flatten().collect();
+        assert_eq!(count % 2, 0, "{what}");
+        for pair in samples.chunks(2) {
+            assert_is_pair(&pair[0], &pair[1]);
+            assert_eq!(lines(&pair[0]), [2], "{what}");
+        }
+        (count / 2, faults)
+    };
+    let half = |rows: &[usize]| rows.iter().map(|row| (*row, "half a pair")).collect::<Vec<_>>();
+    for count in [3, 20] {
+        for at in 0..count {
+            let (first, second) = (2 * at + 1, 2 * at + 2);
+            let mut rows = pairs(count);
+            rows[2 * at + 1]["commit_id"] = json!("other");
+            assert_eq!(read_pairs(&rows, "commit"), (count - 1, half(&[first, second])), "{at} of {count}");
+            let mut rows = pairs(count);
+            rows.remove(2 * at + 1);
+            assert_eq!(read_pairs(&rows, "deleted"), (count - 1, half(&[first])), "{at} of {count}");
+            let mut rows = pairs(count);
+            rows.remove(2 * at);
+            assert_eq!(read_pairs(&rows, "deleted"), (count - 1, half(&[first])), "{at} of {count}");
+            let mut rows = pairs(count);
+            rows.insert(2 * at + 1, primevul_row(99, "other", 1, BEFORE));
+            let bad = half(&[first, first + 1, first + 2]);
+            assert_eq!(read_pairs(&rows, "inserted"), (count - 1, bad), "{at} of {count}");
+            let mut rows = pairs(count);
+            rows.insert(2 * at, primevul_row(99, "other", 1, BEFORE));
+            assert_eq!(read_pairs(&rows, "inserted"), (count, half(&[first])), "{at} of {count}");
+        }
+    }
+    // So it is in an array.
+    let mut rows = pairs(5);
+    rows[3]["commit_id"] = json!("other");
+    let array = Value::Array(rows).to_string();
+    let (bad, count) = faults(&read("p.json", array.as_bytes(), Format::PrimeVul));
+    assert_eq!((bad, count), (half(&[3, 4]), 8));
+    // A commit that fixed several functions: the pairs behind the lost row stay what they are.
+    let mut rows = pairs(8);
+    rows.iter_mut().for_each(|row| row["commit_id"] = json!("one"));
+    rows.remove(4);
+    assert_eq!(read_pairs(&rows, "one commit"), (7, half(&[5])));
+    // Some neighbours of one commit make no pairs of the others.
+    let mut rows: Vec<Value> = (0..50)
+        .map(|at| primevul_row(at, &format!("d{}", at / 2), 0, &BEFORE.replace("f(", &format!("u{at}("))))
+        .collect();
+    rows.extend(pairs(20));
+    rows.rotate_left(25);
+    let samples = good(read("p.jsonl", &jsonl(&rows), Format::PrimeVul));
+    assert!(samples.iter().all(|sample| sample.record.pair.is_none()));
+    let few = [pairs(1), rows[..2].to_vec()].concat();
+    let samples = good(read("p.jsonl", &jsonl(&few), Format::PrimeVul));
+    assert!(samples.iter().all(|sample| sample.record.pair.is_none()));
+}
+
+#[test]
 fn primevul_without_pairs_has_labels_only() {
     let rows: Vec<Value> = (0..20)
         .map(|idx| primevul_row(idx, "same", u8::from(idx % 5 == 0), &format!("f{idx}() {{}}")))

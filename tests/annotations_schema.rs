@@ -195,6 +195,42 @@ fn null_is_read_where_the_schema_takes_it() {
     }
 }
 
+/// A schema's keywords of any type hold of `null`, too: `pattern` and those like it say nothing of what is no string.
+fn holds_of_null(schema: &Value, rule: &Value) -> bool {
+    rule.as_object().unwrap().iter().all(|(keyword, said)| match keyword.as_str() {
+        "type" => {
+            *said == json!("null") || said.as_array().is_some_and(|names| names.contains(&json!("null")))
+        }
+        "enum" => said.as_array().unwrap().contains(&Value::Null),
+        "const" => said.is_null(),
+        "not" => !holds_of_null(schema, said),
+        "anyOf" => said.as_array().unwrap().iter().any(|rule| holds_of_null(schema, rule)),
+        "allOf" => said.as_array().unwrap().iter().all(|rule| holds_of_null(schema, rule)),
+        "oneOf" => said.as_array().unwrap().iter().filter(|rule| holds_of_null(schema, rule)).count() == 1,
+        "$ref" => {
+            let target = schema.pointer(said.as_str().unwrap().trim_start_matches('#')).unwrap();
+            holds_of_null(schema, target)
+        }
+        "if" => panic!("write the rule for `if` at a field here first"),
+        _ => true,
+    })
+}
+
+#[test]
+fn every_keyword_of_a_field_takes_null_where_its_type_does() {
+    let schema = schema();
+    let forbidding = json!({"type": ["string", "null"], "not": {"anyOf": [{"pattern": "^/"}]}});
+    assert!(!holds_of_null(&schema, &forbidding), "a pattern says nothing of null, so `not` forbids it");
+    for of in ["record", "line"] {
+        let described = &schema["$defs"][of]["properties"];
+        for field in keys(described) {
+            let is_taken = holds_of_null(&schema, &described[field]);
+            assert_eq!(is_taken, takes_null(&schema, &described[field]), "{of} {field}");
+        }
+    }
+    assert!(holds_of_null(&schema, &schema["$defs"]["record"]["properties"]["file"]));
+}
+
 /// By Python, whose regular expressions are those of the schema.
 #[test]
 fn the_schema_takes_the_files_that_linelens_takes() {
