@@ -58,14 +58,15 @@ local function finding(_, found)
     text = text .. (' · completeness gap %.3g'):format(found.completenessGap)
   end
   if #found.unseenLines > 0 then
-    text = text .. (' · %d lines not seen by the model'):format(#found.unseenLines)
+    text = text .. (' · %s not seen by the model'):format(util.count(#found.unseenLines, 'line'))
   end
   util.info(text)
 end
 
 local function report(_, result)
   local where = vim.fn.fnamemodify(vim.uri_to_fname(result.file), ':~:.')
-  util.info(('%s: %d flagged functions, %d of them ignored'):format(where, result.flagged, result.ignored))
+  local flagged = util.count(result.flagged, 'flagged function')
+  util.info(('%s: %s, %d of them ignored'):format(where, flagged, result.ignored))
 end
 
 --- Flagged functions of files into the quickfix list, and a sentence about the rest.
@@ -90,8 +91,9 @@ local function analysis(_, result)
     table.insert(items, { type = 'W', text = sentence })
   end
   vim.fn.setqflist({}, ' ', { title = 'linelens', items = items })
-  local text = ('%d functions in %d files: %d flagged, %d ignored, %d not analysed'):format(
-    result.functions, result.files, #result.flagged, result.ignored or 0, #result.failed + #result.unreadable)
+  local text = ('%s in %s: %d flagged, %d ignored, %d not analysed'):format(
+    util.count(result.functions, 'function'), util.count(result.files, 'file'), #result.flagged, result.ignored or 0,
+    #result.failed + #result.unreadable)
   util.info(text .. (#items > 0 and '; :copen lists them' or ''))
 end
 
