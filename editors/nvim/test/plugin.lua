@@ -276,6 +276,18 @@ check.ok('compare opens a window with all methods', editor:wait(READY_MS, [[
 editor:keys('q')
 check.ok('which q closes', editor:wait(SOON_MS, "return vim.bo.filetype == 'c'"))
 
+local function git(...)
+  local command = { 'git', '-C', workspace, '-c', 'user.name=t', '-c', 'user.email=t@example.com', ... }
+  return vim.system(command):wait().code == 0
+end
+check.ok('(git keeps the workspace)', git('init', '-q') and git('add', '.') and git('commit', '-q', '-m', 'first'))
+editor:command('LineLens pair')
+check.ok('a function in no pair is said to be compared with HEAD', editor:wait(READY_MS, [[
+  return vim.bo.filetype == 'linelens' and noted('read_record is in no pair; comparing with HEAD (')
+]]), all_notes(editor))
+editor:keys('q')
+editor:wait(SOON_MS, "return vim.bo.filetype == 'c'")
+
 -- Code actions of Neovim's own menu, whose results Neovim does not show.
 editor:lua([[
   _G.act = function(title)

@@ -17,6 +17,15 @@ local function content(_, result)
   require('linelens.window').text(result.content.uri, result.content.text)
 end
 
+--- Two versions; without a revision the server takes HEAD for a function that is in no pair.
+local function pair(buf, result, argument)
+  local other = result.before.source == 'document' and result.after.source or result.before.source
+  if not (argument and argument.revision) and other:find('^%x+$') and #other >= 8 then
+    util.info(('%s is in no pair; comparing with HEAD (%s)'):format(result.after['function'].name, other:sub(1, 7)))
+  end
+  content(buf, result)
+end
+
 --- Asks anew for the function under the cursor.
 local function ask_again(buf)
   local cursor = require('linelens.cursor')
@@ -103,7 +112,7 @@ local SHOW = {
   ['linelens.analyzeWorkspace'] = analysis,
   ['linelens.compareMethods'] = content,
   ['linelens.compareModels'] = content,
-  ['linelens.comparePair'] = content,
+  ['linelens.comparePair'] = pair,
   ['linelens.explain'] = finding,
   ['linelens.exportReport'] = report,
   ['linelens.ignore'] = message,
@@ -121,12 +130,12 @@ local ASK = {
   ['linelens.ignore'] = { 'reason', 'Ignore this function, because (empty: take it back): ' },
 }
 
---- Shows the result of a command.
-function M.show(buf, name, result)
+--- Shows the result of a command that was run with `argument`.
+function M.show(buf, name, result, argument)
   if result == nil then
     util.info('the cursor is in no function that linelens can read')
   elseif vim.api.nvim_buf_is_valid(buf) then
-    SHOW[name](buf, result)
+    SHOW[name](buf, result, argument)
   end
 end
 
@@ -134,7 +143,7 @@ end
 
 local function send(client, buf, name, arguments)
   require('linelens.client').command(client, name, arguments, buf, function(result)
-    M.show(buf, name, result)
+    M.show(buf, name, result, arguments and arguments[1])
   end)
 end
 
