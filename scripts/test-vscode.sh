@@ -63,6 +63,15 @@ if [ "$(cat "$vscode/.stamp" 2> /dev/null)" != "$vscode_version" ]; then
     echo "$vscode_version" > "$vscode/.stamp"
 fi
 
+# VS Code writes logs by a native module, which `--ignore-scripts` leaves unbuilt; without it every log is empty. It is built
+# here against the headers that come with Node.js; where there are none, what is in the log is not tested.
+node_folder=$(node -p 'require("path").dirname(require("path").dirname(process.execPath))')
+if [ ! -e "$vscode/node_modules/@vscode/spdlog/build/Release/spdlog.node" ] && [ -e "$node_folder/include/node/node.h" ]; then
+    echo "building the module that writes VS Code's logs"
+    (cd "$vscode" && npm_config_nodedir=$node_folder npm rebuild @vscode/spdlog) > "$vscode/spdlog.log" 2>&1 \
+        || echo "it could not be built, see $vscode/spdlog.log"
+fi
+
 binary=${LINELENS:-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

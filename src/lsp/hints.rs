@@ -43,7 +43,7 @@ fn of_line(finding: &Finding, line: usize) -> Hint {
     match finding.lines.iter().find(|score| score.line == line) {
         Some(score) => {
             // Rescaling hides that a line spoke against the verdict.
-            let sign = if score.raw < 0.0 { "-" } else { "" };
+            let sign = if score.raw < 0.0 { "−" } else { "" };
             Hint {
                 line,
                 label: format!("{mark}{} {:.2}{sign}", heat::bar(score.score), score.score),

@@ -12,6 +12,24 @@ local SOON_MS = 20000
 
 -- The help file -------------------------------------------------------------------------------------------------------
 
+-- As it is after each of the documented ways to install it: only its own `doc/tags` can make `:help` work.
+local unpack_to = vim.fn.tempname()
+local packages = unpack_to .. '/pack/linelens/start'
+vim.fn.mkdir(packages, 'p')
+assert(vim.uv.fs_symlink(plugin, packages .. '/linelens'))
+for how, option in pairs({
+  ['in the runtimepath'] = ('vim.opt.runtimepath:append(%q)'):format(plugin),
+  ['in pack/start'] = ('vim.opt.packpath:append(%q)'):format(unpack_to),
+}) do
+  local init = vim.fn.tempname() .. '.lua'
+  vim.fn.writefile({ option }, init)
+  local script = "pcall(vim.cmd.help, 'linelens'); io.stdout:write(vim.api.nvim_buf_get_name(0)); vim.cmd.qall()"
+  local command = { '--headless', '-i', 'NONE', '-u', init, '-c', 'lua ' .. script }
+  local result = vim.system(vim.list_extend(vim.list_slice(nvim), command), { text = true }):wait(SOON_MS)
+  check.ok((':help linelens works without a step, %s'):format(how),
+    vim.endswith(result.stdout, '/doc/linelens.txt'), result)
+end
+
 local page = table.concat(vim.fn.readfile(plugin .. '/doc/linelens.txt'), '\n')
 local copy = vim.fn.tempname()
 vim.fn.mkdir(copy .. '/doc', 'p')
@@ -19,6 +37,8 @@ vim.fn.writefile(vim.split(page, '\n'), copy .. '/doc/linelens.txt')
 local ok, problem = pcall(vim.cmd.helptags, copy .. '/doc')
 check.ok('helptags takes the help file', ok, problem)
 vim.opt.runtimepath:append(copy)
+check.equal('the tags that come with it are those of the page (:helptags doc makes them anew)',
+  vim.fn.readfile(plugin .. '/doc/tags'), vim.fn.readfile(copy .. '/doc/tags'))
 local tags = {}
 for tag in page:gmatch('|(%S-)|') do
   tags[tag] = true
@@ -148,6 +168,19 @@ local options = editor:lua([[
 check.equal('what was right counts, the rest is the default', options, { 3, 'top', true })
 editor:stop()
 
+editor = start(("require('linelens').setup({ cmd = { %q, 'lsp' }, settings = { metod = 'ig' } })"):format(binary))
+editor:command('edit ' .. workspace .. '/records.c')
+check.ok('a wrong setting is named', noted(editor, 'linelens: settings: `metod`: unknown key'),
+  editor:lua('return _G.notes'))
+editor:wait(SOON_MS, [[
+  local client = require('linelens.client')
+  local status = client.status(client.of(0))
+  return status and status.quiescent and status.model
+]])
+vim.wait(300)
+check.equal('once, though the server reads it twice', editor:lua('return #_G.notes'), 1)
+editor:stop()
+
 -- A server that ends at once ------------------------------------------------------------------------------------------
 
 editor = start("require('linelens').setup({ cmd = { 'sh', '-c', 'exit 3' } })")
@@ -219,6 +252,12 @@ says('health names the server and its version', vim.pesc(binary) .. ': linelens 
 says('what the doctor found', 'ONNX Runtime %d')
 says('the model and its provider', 'model linelens%-default on cpu, method attention:first')
 says('the position encoding', 'position encoding: utf%-')
+local bad_advice = start("require('linelens').setup({ shadng = 1 })")
+bad_advice:command('checkhealth linelens')
+local advice = table.concat(bad_advice:lua('return vim.api.nvim_buf_get_lines(0, 0, -1, false)'), '\n')
+bad_advice:stop()
+local linked = advice:match(':help |(%S+)|') or advice:match(':help (%S+)')
+check.equal('its advice names a page that there is', linked, 'linelens-options')
 check.ok('and finds nothing wrong', not text:find('ERROR'), text)
 text = health(("require('linelens').setup({ cmd = { %q, 'lsp', '--model', '/nonexistent' } })"):format(binary))
 says('health asks the doctor with the flags of the server', 'ERROR.-linelens doctor says:.-/nonexistent')

@@ -148,6 +148,7 @@ local before = editor:lua("return rows('heat')")
 editor:command('LineLens toggle')
 editor:command('redraw')
 check.equal('toggle takes shades away', editor:lua("return rows('heat')"), {})
+check.ok('says so', editor:wait(SOON_MS, "return noted('nothing is shown')"), all_notes(editor))
 check.equal('and scores', editor:lua("return rows('score')"), {})
 check.equal('no cell keeps a shade', editor:cell(6, 60).background, nil)
 editor:command('LineLens toggle')
@@ -158,6 +159,9 @@ check.ok('scores can be switched off alone', editor:wait(SOON_MS, "return quiet(
   and #editor:lua("return rows('heat')") == #before)
 editor:command('LineLens toggle scores')
 check.ok('and on again', editor:wait(SOON_MS, "return quiet() and #rows('score') > 0"))
+check.ok('each with what is shown now', editor:wait(SOON_MS, [[
+  return noted('shown: shading, signs, unseen') and noted('shown: shading, scores, signs, unseen')
+]]), all_notes(editor))
 
 -- While the server's own scores are shown, the plugin's are not.
 if editor:lua("return require('linelens.client').of(0).server_capabilities.inlayHintProvider ~= nil") then
@@ -272,6 +276,18 @@ check.ok('compare opens a window with all methods', editor:wait(READY_MS, [[
 editor:keys('q')
 check.ok('which q closes', editor:wait(SOON_MS, "return vim.bo.filetype == 'c'"))
 
+local function git(...)
+  local command = { 'git', '-C', workspace, '-c', 'user.name=t', '-c', 'user.email=t@example.com', ... }
+  return vim.system(command):wait().code == 0
+end
+check.ok('(git keeps the workspace)', git('init', '-q') and git('add', '.') and git('commit', '-q', '-m', 'first'))
+editor:command('LineLens pair')
+check.ok('a function in no pair is said to be compared with HEAD', editor:wait(READY_MS, [[
+  return vim.bo.filetype == 'linelens' and noted('read_record is in no pair; comparing with HEAD (')
+]]), all_notes(editor))
+editor:keys('q')
+editor:wait(SOON_MS, "return vim.bo.filetype == 'c'")
+
 -- Code actions of Neovim's own menu, whose results Neovim does not show.
 editor:lua([[
   _G.act = function(title)
@@ -370,7 +386,8 @@ if offers('linelens.analyzeFile') then
   editor:command('LineLens analyze')
   check.ok('analyze puts the flagged functions into the quickfix list', editor:wait(SOON_MS, [[
     local items = vim.fn.getqflist()
-    return #items == 4 and items[1].lnum > 1 and items[1].text:find('get_u16: p %d') and noted(' 4 flagged')
+    return #items == 4 and items[1].lnum > 1 and items[1].text:find('get_u16: p %d')
+      and noted(' functions in 1 file: 4 flagged')
   ]]), { editor:lua('return vim.fn.getqflist()'), all_notes(editor) })
 end
 if offers('linelens.analyzeWorkspace') then

@@ -7,6 +7,7 @@ import * as vscode from 'vscode';
 import {
   CloseAction,
   type CloseHandlerResult,
+  CodeLensRequest,
   type DynamicFeature,
   ErrorAction,
   ExecuteCommandRequest,
@@ -67,6 +68,9 @@ export class Server implements vscode.Disposable {
   private exit: Promise<Ended> | undefined;
   private ends: number[] = [];
   private wasReady = false;
+  /** What the log was told last. */
+  private said: string | undefined;
+  private trouble: string | undefined;
   private readonly changed = new vscode.EventEmitter<void>();
   private readonly related = new vscode.EventEmitter<Relevance>();
 
@@ -77,6 +81,8 @@ export class Server implements vscode.Disposable {
   problem: string | undefined;
   /** Whether the server's inlay hints are shown. */
   showsHints: () => boolean = () => true;
+  /** Whether a line is in a function that was edited since the server spoke of it. */
+  isStale: (document: vscode.TextDocument, line: number) => boolean = () => false;
 
   /** The state or the status changed. */
   readonly onChanged = this.changed.event;
@@ -118,6 +124,8 @@ export class Server implements vscode.Disposable {
     this.client = client;
     try {
       await client.start();
+      const { name, version } = client.initializeResult?.serverInfo ?? {};
+      this.log.info(`${name ?? 'the server'} ${version ?? 'of an unknown version'} is running`);
     } catch (error) {
       // It may have come to an end, which says more.
       const ended = await within(this.exit, EXIT_WAIT_MS);
@@ -163,7 +171,12 @@ export class Server implements vscode.Disposable {
         // The server takes from these requests what is visible, so they are sent in any case.
         provideInlayHints: async (document, range, token, next) => {
           const hints = await next(document, range, token);
-          return this.showsHints() ? hints : [];
+          // Until it has looked again, the server says of an edited function what it knew.
+          return this.showsHints() ? hints?.filter(({ position: { line } }) => !this.isStale(document, line)) : [];
+        },
+        provideCodeLenses: async (document, token, next) => {
+          const lenses = await next(document, token);
+          return lenses?.filter(({ range }) => !this.isStale(document, range.start.line));
         },
       },
     };
@@ -184,6 +197,7 @@ export class Server implements vscode.Disposable {
     client.onNotification(
       'linelens/status',
       timed('linelens/status', (status: Status) => {
+        this.logStatus(status);
         this.status = status;
         this.wasReady = true;
         this.setState('running');
@@ -195,11 +209,34 @@ export class Server implements vscode.Disposable {
     return client;
   }
 
+  /** What changed in what the server says of itself. */
+  private logStatus(status: Status): void {
+    const { model, executionProvider = '?', method = '?', health, message } = status;
+    const said = model === undefined ? 'no model' : `model ${model} on ${executionProvider}, method ${method}`;
+    if (said !== this.said && status.quiescent) {
+      this.said = said;
+      this.log.info(said);
+    }
+    const trouble = health === 'ok' ? undefined : (message ?? health);
+    if (trouble !== this.trouble) {
+      this.trouble = trouble;
+      if (trouble === undefined) {
+        this.log.info('all is well again');
+      } else if (health === 'error') {
+        this.log.error(trouble);
+      } else {
+        this.log.warn(trouble);
+      }
+    }
+  }
+
   private spawn(program: string): Promise<ChildProcess> {
     const variables = environment(this.settings(), path.delimiter);
     const child = spawn(program, ['lsp'], { env: { ...process.env, ...variables }, stdio: 'pipe', cwd: '/' });
     this.process = child;
     this.wasReady = false;
+    this.said = undefined;
+    this.trouble = undefined;
     this.exit = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
         resolve({ code, signal });
@@ -236,6 +273,7 @@ export class Server implements vscode.Disposable {
       return { action: CloseAction.DoNotRestart, handled: true };
     }
     this.setState('starting');
+    this.log.warn(`the server ${how}; it is being started again`);
     void this.tell(vscode.window.showWarningMessage, `the server ${how}; it is being started again.`, ['Show Log']);
     return { action: CloseAction.Restart, handled: true };
   }
@@ -253,6 +291,9 @@ export class Server implements vscode.Disposable {
   async stop(): Promise<void> {
     const client = this.client;
     const child = this.process;
+    if (this.state !== 'stopped') {
+      this.log.info('the server is being stopped');
+    }
     this.client = undefined;
     this.ends = [];
     try {
@@ -297,7 +338,7 @@ export class Server implements vscode.Disposable {
     const commands: Record<string, [string, ...unknown[]]> = {
       'Show Log': ['linelens.showLog'],
       Restart: ['linelens.restart'],
-      'Open Settings': ['workbench.action.openSettings', 'linelens.server.path'],
+      'Open Settings': ['linelens.openSettings', 'linelens.server.path'],
       'Open Walkthrough': ['linelens.openWalkthrough'],
     };
     const choice = await show(`linelens: ${message}`, ...actions);
@@ -374,6 +415,13 @@ export class Server implements vscode.Disposable {
   refreshHints(document: vscode.TextDocument): void {
     const feature = this.client?.getFeature(InlayHintRequest.method);
     feature?.getProvider(document)?.onDidChangeInlayHints.fire();
+  }
+
+  /** Hints and lenses are asked for now: VS Code itself waits until the user has stopped typing for a while. */
+  refreshAfterEdit(document: vscode.TextDocument): void {
+    this.refreshHints(document);
+    const feature = this.client?.getFeature(CodeLensRequest.method);
+    feature?.getProvider(document)?.onDidChangeCodeLensEmitter.fire();
   }
 }
 

@@ -3,7 +3,7 @@
 import * as vscode from 'vscode';
 import type { Server } from './client';
 import type { ComparePanel } from './compare/panel';
-import { ofMethods, ofModels, ofPair } from './compare/table';
+import { isOfGit, ofMethods, ofModels, ofPair } from './compare/table';
 import type { Cursor } from './cursor';
 import { activeEditor, openDocument, placeOf, reveal } from './documents';
 import type { History } from './history';
@@ -21,8 +21,10 @@ import type {
   Status,
   Written,
 } from './protocol';
-import { probability } from './scale';
+import { count, probability } from './scale';
+import { openSettings, whereSettingsAre } from './settings';
 import type { Shading } from './shading';
+import { openWalkthrough } from './walkthrough';
 
 const TOLD_MS = 10_000;
 
@@ -108,9 +110,9 @@ export class Commands implements vscode.Disposable {
       showLog: () => {
         server.log.show();
       },
+      openSettings: (key) => openSettings(typeof key === 'string' ? key : 'linelens'),
       reveal: (uri, line) => reveal(vscode.Uri.parse(String(uri)), Number(line)),
-      openWalkthrough: () =>
-        vscode.commands.executeCommand('workbench.action.openWalkthrough', 'linelens.linelens#start', false),
+      openWalkthrough: () => openWalkthrough(),
     };
     this.disposables = Object.entries(commands).map(([name, run]) =>
       vscode.commands.registerCommand(`linelens.${name}`, run),
@@ -144,7 +146,7 @@ export class Commands implements vscode.Disposable {
       parts.push(`completeness gap ${finding.completenessGap.toPrecision(2)}`);
     }
     if (finding.unseenLines.length > 0) {
-      parts.push(`${finding.unseenLines.length} lines not seen by the model`);
+      parts.push(`${count(finding.unseenLines.length, 'line')} not seen by the model`);
     }
     const told = vscode.window.setStatusBarMessage(`linelens: ${parts.join(' · ')}`, TOLD_MS);
     // Of another function it would be wrong.
@@ -196,11 +198,11 @@ export class Commands implements vscode.Disposable {
     const models = (status?.models ?? []).filter((model) => withCurrent || model !== status?.model);
     if (models.length === (withCurrent ? 1 : 0) && this.parts.server.isRunning) {
       const choice = await vscode.window.showInformationMessage(
-        'linelens: there is no other model. Name more model directories in your user settings.',
+        `linelens: there is no other model. Name more model directories in ${whereSettingsAre()}.`,
         'Open Settings',
       );
       if (choice !== undefined) {
-        await vscode.commands.executeCommand('workbench.action.openSettings', 'linelens.models');
+        await openSettings('linelens.models');
       }
       return undefined;
     }
@@ -280,6 +282,9 @@ export class Commands implements vscode.Disposable {
     const params = revision === undefined ? place : { ...place, revision };
     const comparison = await this.working<PairComparison>('comparing versions', 'linelens.comparePair', params);
     if (comparison !== undefined) {
+      if (revision === undefined && isOfGit(comparison)) {
+        say(`${comparison.after.function.name} is in no pair; comparing with HEAD.`);
+      }
       this.parts.panel.show(ofPair(comparison, place.textDocument.uri, revision));
     }
   }
@@ -363,8 +368,7 @@ export class Commands implements vscode.Disposable {
     result.unreadable.forEach((sentence) => {
       this.parts.server.log.warn(sentence);
     });
-    const files = result.files === 1 ? '1 file' : `${result.files} files`;
-    const text = `${result.functions} functions in ${files}: ${result.flagged.length} flagged, ${result.ignored} ignored, ${failed} not analysed.`;
+    const text = `${count(result.functions, 'function')} in ${count(result.files, 'file')}: ${result.flagged.length} flagged, ${result.ignored} ignored, ${failed} not analysed.`;
     const actions = [...(result.flagged.length > 0 ? ['Show Problems'] : []), ...(failed > 0 ? ['Show Log'] : [])];
     const choice = await vscode.window.showInformationMessage(`linelens: ${text}`, ...actions);
     if (choice === 'Show Problems') {
@@ -399,7 +403,7 @@ export class Commands implements vscode.Disposable {
     }
     const uri = vscode.Uri.parse(report.file);
     const where = vscode.workspace.asRelativePath(uri);
-    const text = `linelens: ${where}: ${report.flagged} flagged functions, ${report.ignored} of them ignored.`;
+    const text = `linelens: ${where}: ${count(report.flagged, 'flagged function')}, ${report.ignored} of them ignored.`;
     if ((await vscode.window.showInformationMessage(text, 'Open')) === 'Open') {
       await vscode.commands.executeCommand('vscode.open', uri);
     }

@@ -12,6 +12,7 @@ import { Methods } from './methods';
 import { Shading } from './shading';
 import { StatusBar } from './statusBar';
 import { longest, resetLongest } from './timing';
+import { noticeFiles } from './walkthrough';
 
 let server: Server | undefined;
 
@@ -25,7 +26,7 @@ export async function activate(context: vscode.ExtensionContext) {
   const methods = new Methods(started, cursor, history);
   const panel = new ComparePanel();
   const statusBar = new StatusBar(started, cursor, () => shading.isShown);
-  const view = new LineView(started, shading);
+  const view = new LineView(started, shading, cursor);
   const switched = () => {
     statusBar.update();
   };
@@ -38,6 +39,7 @@ export async function activate(context: vscode.ExtensionContext) {
     panel,
     statusBar,
     view,
+    noticeFiles(),
     commands,
     started.onRelevance(({ textDocument, functions }) => {
       functions.forEach((finding) => {

@@ -18,7 +18,7 @@ export type Found = { program: string; how: string } | { problem: string };
 
 const ADVICE =
   'Build it with `cargo build --release` in the linelens source tree and put target/release into your PATH, or set ' +
-  '"linelens.server.path" in your user settings to the path of the program.';
+  '"linelens.server.path" in your settings (User, or Remote in a remote window) to the path of the program.';
 
 function isInside(folder: string, file: string): boolean {
   const relative = path.relative(folder, file);

@@ -2,10 +2,11 @@
 
 import * as vscode from 'vscode';
 import type { Server } from './client';
+import type { Cursor } from './cursor';
 import { isOurs } from './documents';
 import type { Finding, Line, Verdict } from './protocol';
 import { first, topLines } from './overlay';
-import { alignment, label, probability } from './scale';
+import { alignment, label, probability, signed } from './scale';
 import { sorted } from './verdicts';
 import type { Shading } from './shading';
 import { timed } from './timing';
@@ -13,9 +14,19 @@ import { timed } from './timing';
 // Verdicts of a large file come in quick succession.
 const REFRESH_MS = 150;
 
-type Node =
-  | { kind: 'function'; uri: string; verdict: Verdict; finding: Finding | undefined; offset: number }
-  | { kind: 'line'; uri: string; line: Line; offset: number; of: string };
+interface FunctionNode {
+  kind: 'function';
+  uri: string;
+  verdict: Verdict;
+  finding: Finding | undefined;
+  offset: number;
+}
+
+type Node = FunctionNode | { kind: 'line'; uri: string; line: Line; offset: number; of: string };
+
+function idOf({ uri, verdict }: FunctionNode): string {
+  return `${uri}#${verdict.function.name}#${verdict.function.startLine}`;
+}
 
 /** What is seen of a node and of what is below it. */
 function seen(node: Node, top: number): string {
@@ -38,6 +49,8 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   private document: vscode.TextDocument | undefined;
   private nodes: Node[] = [];
   private isFetched = false;
+  /** The function that was opened last since the cursor came into it. */
+  private opened: string | undefined;
   /** All that is seen of the nodes, as text. */
   private shown = '';
 
@@ -46,6 +59,7 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   constructor(
     private readonly server: Server,
     private readonly shading: Shading,
+    private readonly cursor: Cursor,
   ) {
     this.view = vscode.window.createTreeView('linelens.lines', { treeDataProvider: this, showCollapseAll: true });
     const later = () => {
@@ -56,6 +70,9 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
       this.changed,
       server.onChanged(later),
       shading.onChanged(later),
+      cursor.onAnswered(() => {
+        void this.follow();
+      }),
       vscode.window.onDidChangeActiveTextEditor(later),
       this.view.onDidChangeVisibility(later),
     ];
@@ -122,6 +139,7 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
         this.changed.fire(undefined);
       }
     }
+    void this.follow();
     const flagged = nodes.filter(
       (node) => node.kind === 'function' && node.verdict.flagged && node.verdict.ignored === undefined,
     ).length;
@@ -157,19 +175,54 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     return topLines(finding, top).map((line) => ({ kind: 'line', uri, line, offset, of: finding.function.name }));
   }
 
+  /** For `reveal`: the functions are the roots, and no other nodes are revealed. */
+  getParent(): undefined {
+    return undefined;
+  }
+
+  /** The function under the cursor, as far as it can be opened. */
+  private current(): Node | undefined {
+    const place = this.cursor.finding()?.function;
+    return this.nodes.find(
+      (node) =>
+        node.kind === 'function' &&
+        node.finding !== undefined &&
+        node.verdict.function.name === place?.name &&
+        node.verdict.function.startLine === place.startLine,
+    );
+  }
+
+  /** Opens the function that the cursor came into. */
+  private async follow(): Promise<void> {
+    const node = this.current();
+    const id = node?.kind === 'function' ? idOf(node) : undefined;
+    if (node === undefined || id === this.opened || !this.view.visible) {
+      return;
+    }
+    this.opened = id;
+    try {
+      await this.view.reveal(node, { select: false, focus: false, expand: true });
+    } catch {
+      // The tree is being drawn anew.
+      this.opened = undefined;
+    }
+  }
+
   getTreeItem(node: Node): vscode.TreeItem {
     return node.kind === 'function' ? this.functionItem(node) : this.lineItem(node);
   }
 
-  private functionItem({ uri, verdict, finding }: Node & { kind: 'function' }): vscode.TreeItem {
+  private functionItem(node: FunctionNode): vscode.TreeItem {
+    const { uri, verdict, finding } = node;
     const { name } = verdict.function;
-    const isFirst = this.nodes[0]?.kind === 'function' && this.nodes[0].verdict === verdict;
+    const current = this.current();
+    const isOpen = current?.kind === 'function' && current.verdict === verdict;
     const { None, Collapsed, Expanded } = vscode.TreeItemCollapsibleState;
-    const item = new vscode.TreeItem(name, finding === undefined ? None : isFirst ? Expanded : Collapsed);
+    const item = new vscode.TreeItem(name, finding === undefined ? None : isOpen ? Expanded : Collapsed);
     const p = probability(verdict.probability, verdict.threshold);
     const known = alignment((finding ?? verdict).alignment);
     const verdictText = verdict.ignored !== undefined ? 'ignored' : verdict.flagged ? 'flagged' : 'not flagged';
-    item.id = `${uri}#${name}#${verdict.function.startLine}`;
+    item.id = idOf(node);
     item.description = [`p ${p}`, ...(known === '' ? [] : [known]), ...(verdict.ignored ? ['ignored'] : [])].join(
       ' · ',
     );
@@ -194,7 +247,7 @@ export class LineView implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     item.id = `${uri}#${of}#line${number}`;
     item.description = line.text.trim();
     const truth = line.groundTruth === true ? ', ground truth' : '';
-    item.tooltip = `line ${number}: rank ${line.rank}, score ${line.score.toFixed(2)}, raw ${line.raw.toPrecision(3)}${truth}`;
+    item.tooltip = `line ${number}: rank ${line.rank}, score ${line.score.toFixed(2)}, raw ${signed(line.raw.toPrecision(3))}${truth}`;
     item.accessibilityInformation = {
       label: `line ${number}, score ${line.score.toFixed(2)}, rank ${line.rank}${truth}: ${line.text.trim()}`,
     };

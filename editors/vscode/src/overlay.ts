@@ -26,6 +26,8 @@ function lineBreaks(text: string): number {
 export class Overlay {
   /** In the order of the text. */
   entries: Entry[] = [];
+  /** Where functions stand that were edited since the server spoke of them. */
+  private gone: { first: number; last: number }[] = [];
   /** The version that the entries belong to, if it came from the server for just that one. */
   version: number | undefined;
 
@@ -35,6 +37,7 @@ export class Overlay {
       return false;
     }
     this.version = version;
+    this.gone = [];
     this.entries = findings.map((finding) => ({ finding, offset: 0 }));
     this.entries.sort((one, other) => first(one) - first(other));
     return true;
@@ -48,6 +51,10 @@ export class Overlay {
       const wholeLines = start.character === 0 && end.character === 0 && (text === '' || /[\r\n]$/.test(text));
       const touchedEnd = wholeLines ? end.line : end.line + 1;
       const moved = lineBreaks(text) - (end.line - start.line);
+      for (const place of this.gone.filter((one) => start.line <= one.last)) {
+        place.first += touchedEnd <= place.first ? moved : 0;
+        place.last = Math.max(place.last + moved, place.first);
+      }
       this.entries = this.entries.filter((entry) => {
         if (start.line > last(entry)) {
           return true;
@@ -56,6 +63,7 @@ export class Overlay {
           entry.offset += moved;
           return true;
         }
+        this.gone.push({ first: first(entry), last: Math.max(last(entry) + moved, first(entry)) });
         return false;
       });
     }
@@ -65,8 +73,19 @@ export class Overlay {
   clear(): boolean {
     const had = this.entries.length > 0;
     this.entries = [];
+    this.gone = [];
     this.version = undefined;
     return had;
+  }
+
+  /** Whether a line is in a function that was edited since the server spoke of it. */
+  isStale(line: number): boolean {
+    return this.gone.some((place) => place.first <= line && line <= place.last);
+  }
+
+  /** Whether there is such a function. */
+  get hasStale(): boolean {
+    return this.gone.length > 0;
   }
 
   /** The innermost function that holds a line. */

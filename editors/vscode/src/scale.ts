@@ -34,15 +34,36 @@ export function probability(value: number, threshold: number): string {
   return String(value);
 }
 
-/** Such as `DA 0.12 (null 0.09)`. */
+/** A number and its noun: `1 line`, `3 lines`. */
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+/** With the same minus everywhere. */
+export function signed(text: string): string {
+  return text.replace('-', '−');
+}
+
+/** Such as `0.12`, or `0.00 (would be 0.21)` where the function is not flagged. */
+export function agreement(known: { da: number | null; wouldBe?: number | null }): string {
+  if (known.da === null) {
+    return '–';
+  }
+  return `${known.da.toFixed(2)}${typeof known.wouldBe === 'number' ? ` (would be ${known.wouldBe.toFixed(2)})` : ''}`;
+}
+
+/** Such as `DA 0.12 (null 0.09)`, or `DA 0.00 (would be 0.21)` as the code lens says it. */
 export function alignment(
-  known: { da: number | null; reason?: string; nullPermutation?: number | null } | undefined,
+  known: { da: number | null; reason?: string; wouldBe?: number | null; nullPermutation?: number | null } | undefined,
 ): string {
   if (known === undefined) {
     return '';
   }
   if (known.da === null) {
     return 'DA undefined';
+  }
+  if (typeof known.wouldBe === 'number') {
+    return `DA ${agreement(known)}`;
   }
   const chance = typeof known.nullPermutation === 'number' ? ` (null ${known.nullPermutation.toFixed(2)})` : '';
   return `DA ${known.da.toFixed(2)}${chance}`;

@@ -82,6 +82,7 @@ export class Shading implements vscode.Disposable {
       const { shading, scores } = this.settings();
       return this.isShown && scores === 'off' && shading !== 'bars';
     };
+    this.server.isStale = (document, line) => this.overlay(document)?.isStale(line) === true;
     this.disposables.push(
       this.server.onRelevance(
         timed('linelens/relevance', (params) => {
@@ -147,9 +148,13 @@ export class Shading implements vscode.Disposable {
     }
     const overlay = this.overlay(document) ?? new Overlay();
     this.overlays.set(document.uri.toString(), overlay);
+    const wasStale = overlay.hasStale;
     if (overlay.replace(params.functions, params.textDocument.version, document.version)) {
       this.drawDocument(document);
       this.changed.fire(document);
+      if (wasStale) {
+        this.server.refreshAfterEdit(document);
+      }
     }
   }
 
@@ -162,6 +167,9 @@ export class Shading implements vscode.Disposable {
     if (isGone) {
       this.drawDocument(document);
       this.changed.fire(document);
+    }
+    if (overlay.hasStale) {
+      this.server.refreshAfterEdit(document);
     }
   }
 

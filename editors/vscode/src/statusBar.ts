@@ -4,7 +4,7 @@ import * as vscode from 'vscode';
 import type { Server } from './client';
 import type { Cursor } from './cursor';
 import { isOurs } from './documents';
-import { alignment, probability } from './scale';
+import { alignment, count, probability } from './scale';
 
 // Work that is done sooner is not worth a flicker.
 const BUSY_AFTER_MS = 300;
@@ -110,7 +110,10 @@ export class StatusBar implements vscode.Disposable {
       row(finding.function.name, `p ${p}, ${verdict} (threshold ${finding.threshold})`);
       row('Alignment', alignment(finding.alignment));
       row('Completeness gap', finding.completenessGap?.toPrecision(2));
-      row('Not seen by the model', finding.unseenLines.length > 0 ? `${finding.unseenLines.length} lines` : undefined);
+      row(
+        'Not seen by the model',
+        finding.unseenLines.length > 0 ? count(finding.unseenLines.length, 'line') : undefined,
+      );
     }
     row('Note', status?.message);
     tooltip.appendText(

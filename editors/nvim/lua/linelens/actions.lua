@@ -17,6 +17,15 @@ local function content(_, result)
   require('linelens.window').text(result.content.uri, result.content.text)
 end
 
+--- Two versions; without a revision the server takes HEAD for a function that is in no pair.
+local function pair(buf, result, argument)
+  local other = result.before.source == 'document' and result.after.source or result.before.source
+  if not (argument and argument.revision) and other:find('^%x+$') and #other >= 8 then
+    util.info(('%s is in no pair; comparing with HEAD (%s)'):format(result.after['function'].name, other:sub(1, 7)))
+  end
+  content(buf, result)
+end
+
 --- Asks anew for the function under the cursor.
 local function ask_again(buf)
   local cursor = require('linelens.cursor')
@@ -58,14 +67,15 @@ local function finding(_, found)
     text = text .. (' · completeness gap %.3g'):format(found.completenessGap)
   end
   if #found.unseenLines > 0 then
-    text = text .. (' · %d lines not seen by the model'):format(#found.unseenLines)
+    text = text .. (' · %s not seen by the model'):format(util.count(#found.unseenLines, 'line'))
   end
   util.info(text)
 end
 
 local function report(_, result)
   local where = vim.fn.fnamemodify(vim.uri_to_fname(result.file), ':~:.')
-  util.info(('%s: %d flagged functions, %d of them ignored'):format(where, result.flagged, result.ignored))
+  local flagged = util.count(result.flagged, 'flagged function')
+  util.info(('%s: %s, %d of them ignored'):format(where, flagged, result.ignored))
 end
 
 --- Flagged functions of files into the quickfix list, and a sentence about the rest.
@@ -90,8 +100,9 @@ local function analysis(_, result)
     table.insert(items, { type = 'W', text = sentence })
   end
   vim.fn.setqflist({}, ' ', { title = 'linelens', items = items })
-  local text = ('%d functions in %d files: %d flagged, %d ignored, %d not analysed'):format(
-    result.functions, result.files, #result.flagged, result.ignored or 0, #result.failed + #result.unreadable)
+  local text = ('%s in %s: %d flagged, %d ignored, %d not analysed'):format(
+    util.count(result.functions, 'function'), util.count(result.files, 'file'), #result.flagged, result.ignored or 0,
+    #result.failed + #result.unreadable)
   util.info(text .. (#items > 0 and '; :copen lists them' or ''))
 end
 
@@ -101,7 +112,7 @@ local SHOW = {
   ['linelens.analyzeWorkspace'] = analysis,
   ['linelens.compareMethods'] = content,
   ['linelens.compareModels'] = content,
-  ['linelens.comparePair'] = content,
+  ['linelens.comparePair'] = pair,
   ['linelens.explain'] = finding,
   ['linelens.exportReport'] = report,
   ['linelens.ignore'] = message,
@@ -119,12 +130,12 @@ local ASK = {
   ['linelens.ignore'] = { 'reason', 'Ignore this function, because (empty: take it back): ' },
 }
 
---- Shows the result of a command.
-function M.show(buf, name, result)
+--- Shows the result of a command that was run with `argument`.
+function M.show(buf, name, result, argument)
   if result == nil then
     util.info('the cursor is in no function that linelens can read')
   elseif vim.api.nvim_buf_is_valid(buf) then
-    SHOW[name](buf, result)
+    SHOW[name](buf, result, argument)
   end
 end
 
@@ -132,7 +143,7 @@ end
 
 local function send(client, buf, name, arguments)
   require('linelens.client').command(client, name, arguments, buf, function(result)
-    M.show(buf, name, result)
+    M.show(buf, name, result, arguments and arguments[1])
   end)
 end
 

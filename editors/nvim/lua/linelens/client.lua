@@ -97,8 +97,17 @@ end
 
 local LEVELS = { vim.log.levels.ERROR, vim.log.levels.WARN, vim.log.levels.INFO, vim.log.levels.DEBUG }
 
+-- The option `settings` goes to the server by both of these ways; what is wrong with it is said once.
+local WAYS = { 'initializationOptions', "the editor's settings" }
+
 local function on_message(_, params)
-  util.once(util.reason(params), LEVELS[params.type] or vim.log.levels.INFO)
+  local text = util.reason(params)
+  for _, way in ipairs(WAYS) do
+    if vim.startswith(text, way .. ': ') then
+      text = 'settings' .. text:sub(#way + 1)
+    end
+  end
+  util.once(text, LEVELS[params.type] or vim.log.levels.INFO)
 end
 
 -- Starting and ending -------------------------------------------------------------------------------------------------

@@ -174,6 +174,8 @@ local function toggle(words)
     heat.switched.shading = true
   end
   heat.refresh()
+  local on = vim.tbl_filter(heat.is_on, SWITCHES)
+  util.info(#on > 0 and 'shown: ' .. table.concat(on, ', ') or 'nothing is shown')
 end
 
 local function label(words)

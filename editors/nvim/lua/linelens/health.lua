@@ -33,7 +33,7 @@ local function options()
     health.ok('all are valid')
   end
   for _, problem in ipairs(config.problems) do
-    health.error(problem, 'See :help linelens-options.')
+    health.error(problem, 'See :help linelens-options')
   end
 end
 

@@ -46,7 +46,7 @@ M.is_on = is_on
 
 local function label(line)
   -- Rescaling hides that a line spoke against the verdict.
-  return ('%s %.2f%s'):format(colours.bar(line.score), line.score, line.raw < 0 and '-' or '')
+  return ('%s %.2f%s'):format(colours.bar(line.score), line.score, line.raw < 0 and '−' or '')
 end
 
 --- Whether Neovim shows the server's own scores at the ends of lines.

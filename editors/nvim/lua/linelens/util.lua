@@ -88,6 +88,11 @@ function M.version(buf)
   return vim.lsp.util.buf_versions[buf]
 end
 
+--- A number and its noun: `1 file`, `3 files`.
+function M.count(number, noun)
+  return ('%d %s%s'):format(number, noun, number == 1 and '' or 's')
+end
+
 --- What a person calls the reason of a refusal.
 function M.reason(problem)
   if type(problem) ~= 'table' then

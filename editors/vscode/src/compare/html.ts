@@ -1,6 +1,6 @@
 // A comparison as a page: strict content security policy, the theme's colours, usable by keyboard and screen reader.
 
-import { bar, step, STEPS } from '../scale';
+import { bar, signed, step, STEPS } from '../scale';
 import type { Cell, Column, FactTable, Row, Table } from './table';
 
 // What turns the order of characters, or is not seen, must not hide code.
@@ -44,9 +44,11 @@ thead .name { font-weight: 600; display: block; }
 thead .fact { display: block; font-size: 0.92em; color: var(--vscode-descriptionForeground); }
 tbody td, tbody th { font-family: var(--vscode-editor-font-family); font-size: var(--vscode-editor-font-size); line-height: 1.5; }
 .lines td + td { border-left: 1px solid transparent; }
-.source { white-space: pre; tab-size: 4; }
-thead th:last-child, .source { padding-left: 18px; }
-.number { text-align: right; padding-right: 4px; }
+/* Scores are read with the code: the source stays where they are scrolled along beneath it. */
+.lines .truth, .lines .number, .lines .source { position: sticky; background: var(--vscode-editor-background); z-index: 1; }
+.lines .truth { left: 0; box-sizing: border-box; min-width: 20px; max-width: 20px; }
+.lines .number { left: 20px; box-sizing: border-box; min-width: calc(var(--digits) + 18px); text-align: right; padding-right: 4px; font-family: var(--vscode-editor-font-family); font-size: var(--vscode-editor-font-size); }
+.lines .source { left: calc(38px + var(--digits)); max-width: 45vw; overflow: hidden; text-overflow: ellipsis; white-space: pre; tab-size: 4; padding-left: 12px; border-right: 1px solid var(--vscode-widget-border, transparent); }
 .value { text-align: right; font-variant-numeric: tabular-nums; }
 .sign { display: inline-block; width: 1ch; }
 .facts td, .facts th { border-bottom: 1px solid var(--vscode-widget-border, transparent); }
@@ -111,7 +113,7 @@ function value(cell: Cell | undefined): string {
     cell.raw < 0
       ? '<span class="sign" aria-hidden="true">−</span><span class="hidden"> against the verdict</span>'
       : '<span class="sign"></span>';
-  const title = `rank ${cell.rank}, raw relevance ${cell.raw.toPrecision(3)}`;
+  const title = `rank ${cell.rank}, raw relevance ${signed(cell.raw.toPrecision(3))}`;
   return `<td class="value heat${step(cell.score)}" title="${title}"><span aria-hidden="true">${bar(cell.score)}</span> ${cell.score.toFixed(2)}${against}</td>`;
 }
 
@@ -123,7 +125,8 @@ function line(row: Row, hasMoves: boolean): string {
   const truth = row.isTrue ? '<span aria-hidden="true">●</span><span class="hidden">ground truth</span>' : '';
   const unseen = row.isUnseen ? '<span class="hidden"> (not seen by the model)</span>' : '';
   const moved = hasMoves ? `<td class="value">${escape(row.moved ?? '')}</td>` : '';
-  return `<tr class="${row.isUnseen ? 'unseen' : ''}"><td class="truth">${truth}</td><th scope="row" class="number">${number}</th>${row.cells.map(value).join('')}${moved}<td class="source">${escape(row.text)}${unseen}</td></tr>`;
+  const source = `<td class="source" title="${attribute(row.text.trim())}">${escape(row.text)}${unseen}</td>`;
+  return `<tr class="${row.isUnseen ? 'unseen' : ''}"><td class="truth">${truth}</td><th scope="row" class="number">${number}</th>${source}${row.cells.map(value).join('')}${moved}</tr>`;
 }
 
 function facts({ title, note, head: names, rows }: FactTable): string {
@@ -145,23 +148,24 @@ export function page(table: Table, nonce: string, factsFirst = false): string {
   const moved = hasMoves ? '<th scope="col"><span class="name">moved</span></th>' : '';
   const notes = table.notes.map((note) => `<p>${escape(note)}</p>`).join('');
   const aside = notes + table.facts.map(facts).join('') + (factsFirst ? '<h2>Lines</h2>' : '');
+  const digits = Math.max(4, ...table.rows.map(({ number }) => number.length));
   return `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'nonce-${nonce}'; script-src 'nonce-${nonce}'">
 <title>${escape(table.title)}</title>
-<style nonce="${nonce}">${STYLE}</style>
+<style nonce="${nonce}">:root { --digits: ${digits}ch; }${STYLE}</style>
 </head>
 <body>
 <main>
 <h1>${escape(table.title)}</h1>
 <p>${escape(table.subtitle)}</p>
-<p class="hint">● ground truth · the number of a line leads to it · ↑ and ↓ go from line to line</p>
+<p class="hint">● ground truth · − behind a score: the line spoke against the verdict · the number of a line leads to it · ↑ and ↓ go from line to line</p>
 ${factsFirst ? aside : ''}
 <div class="wide"><table class="lines">
 <caption>${escape(table.title)}: the lines of the function, with their scores</caption>
-<thead><tr><th scope="col"><span class="hidden">ground truth</span></th><th scope="col" class="number"><span class="name">line</span></th>${table.columns.map(head).join('')}${moved}<th scope="col"><span class="name">source</span></th></tr></thead>
+<thead><tr><th scope="col" class="truth"><span class="hidden">ground truth</span></th><th scope="col" class="number"><span class="name">line</span></th><th scope="col" class="source"><span class="name">source</span></th>${table.columns.map(head).join('')}${moved}</tr></thead>
 <tbody>
 ${table.rows.map((row) => line(row, hasMoves)).join('\n')}
 </tbody>

@@ -9,7 +9,7 @@ import type {
   ModelComparison,
   PairComparison,
 } from '../protocol';
-import { probability } from '../scale';
+import { agreement, probability, signed } from '../scale';
 
 export interface Cell {
   score: number;
@@ -56,7 +56,7 @@ export interface Table {
 }
 
 const number = (value: number | null | undefined, digits = 2): string =>
-  typeof value === 'number' ? value.toFixed(digits) : '–';
+  typeof value === 'number' ? signed(value.toFixed(digits)) : '–';
 
 function cell(line: Line | undefined): Cell | undefined {
   return line && { score: line.score, raw: line.raw, rank: line.rank };
@@ -78,7 +78,7 @@ function alignmentFacts(finding: Finding | undefined): string[] {
   if (known === undefined) {
     return [];
   }
-  return [`DA ${number(known.da)}`, `null ${number(known.nullPermutation)}`];
+  return [`DA ${agreement(known)}`, `null ${number(known.nullPermutation)}`];
 }
 
 /** Detection Alignment of each method, and what stands beside it. */
@@ -97,14 +97,19 @@ export function alignmentTable(findings: Finding[]): FactTable {
     const hit = finding.alignment.topK?.[k];
     return hit === undefined ? '–' : hit ? 'yes' : 'no';
   };
+  const isDefault = known.some(({ alignment: { wouldBe } }) => typeof wouldBe === 'number');
   const reasons = [...new Set(known.map(({ alignment: { reason } }) => reason).filter((one) => one !== undefined))];
+  const notes = [
+    ...(isDefault ? ['DA is 0, since the function is not flagged; in brackets what it would be if it were.'] : []),
+    ...(reasons.length === 0 ? [] : [`Undefined where ${reasons.join('; ')}.`]),
+  ];
   return {
     title,
-    ...(reasons.length === 0 ? {} : { note: `Undefined where ${reasons.join('; ')}.` }),
+    ...(notes.length === 0 ? {} : { note: notes.join(' ') }),
     head: ['method', 'DA', 'null: permuted', 'null: all lines', 'IFA', 'in top 1', 'in top 3', 'in top 5'],
     rows: known.map((finding) => [
       finding.method,
-      number(finding.alignment.da),
+      agreement(finding.alignment),
       number(finding.alignment.nullPermutation),
       number(finding.alignment.nullAllLines),
       number(finding.alignment.ifa, 0),
@@ -211,17 +216,23 @@ export function ofModels(comparison: ModelComparison, source: readonly string[])
   };
 }
 
+const isCommit = (source: string): boolean => /^[0-9a-f]{8,40}$/.test(source);
+
+/** Whether the other version is that of git: where no revision was asked for, since the function is in no pair. */
+export function isOfGit({ before, after }: PairComparison): boolean {
+  return [before, after].some(({ source }) => isCommit(source));
+}
+
 /** What a person calls a version: a commit by what it was asked for by. */
-function versionName(source: string, revision?: string): string {
+function versionName(source: string, revision: string): string {
   if (source === 'document') {
     return 'this text';
   }
-  const isCommit = /^[0-9a-f]{8,40}$/.test(source);
-  return isCommit && revision !== undefined ? `${revision} (${source.slice(0, 7)})` : source;
+  return isCommit(source) ? `${revision} (${source.slice(0, 7)})` : source;
 }
 
-/** Two versions of a function; `revision` is the one of git that was asked for. */
-export function ofPair(comparison: PairComparison, uri: string, revision?: string): Table {
+/** Two versions of a function; `revision` is the one of git that was asked for, or that the server takes by itself. */
+export function ofPair(comparison: PairComparison, uri: string, revision = 'HEAD'): Table {
   const { before, after } = comparison;
   const sides = [before, after].map((side) => ({
     lines: byLine(side.lines),
@@ -250,7 +261,7 @@ export function ofPair(comparison: PairComparison, uri: string, revision?: strin
         isTrue: has('truth') || lines.some((line) => line?.groundTruth === true),
         isUnseen: has('unseen'),
         cells: lines.map(cell),
-        moved: pair.moved === null ? '' : `${pair.moved > 0 ? '+' : ''}${pair.moved.toFixed(2).replace('-', '−')}`,
+        moved: pair.moved === null ? '' : signed(`${pair.moved > 0 ? '+' : ''}${pair.moved.toFixed(2)}`),
       };
     }),
     facts: [],

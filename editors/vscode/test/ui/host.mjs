@@ -1,6 +1,6 @@
 // VS Code's own server with the extension installed, and a browser that shows it.
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -93,6 +93,7 @@ export class Session {
     const home = { HOME: session.root, XDG_CONFIG_HOME: join(session.root, 'config') };
     session.server = node(vscode, options, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...home, ...env } });
     session.said = '';
+    session.writesLogs = existsSync(join(vscode, 'node_modules/@vscode/spdlog/build/Release/spdlog.node'));
     session.server.stdout.on('data', (said) => (session.said += said));
     session.server.stderr.on('data', (said) => (session.said += said));
     const address = `http://127.0.0.1:${port}`;
@@ -164,6 +165,13 @@ export class Session {
       mkdirSync(path, { recursive: true });
       writeFileSync(join(path, 'settings.json'), JSON.stringify(this.settings, null, 2));
     }
+  }
+
+  /** The extension's log. */
+  logText() {
+    const folder = join(this.root, 'data');
+    const file = readdirSync(folder, { recursive: true }).find((name) => name.endsWith('linelens.log'));
+    return file === undefined ? '' : readFileSync(join(folder, file), 'utf8');
   }
 
   file(name) {

@@ -8,7 +8,8 @@ import { Session } from './host.mjs';
 
 const READ_RECORD = { first: 42, last: 70, name: 42, top: 47 };
 const GET_U16 = [36, 38, 39];
-const DEBOUNCE_MS = 1500;
+// So long that the server answers no edit before the editor was looked at, on a busy machine, too.
+const DEBOUNCE_MS = 10_000;
 
 const hex = (rgb) => {
   const bytes = rgb.match(/\d+/g).slice(0, 3).map(Number);
@@ -54,6 +55,33 @@ function prepare(folder) {
     '',
   ];
   writeFileSync(join(folder, 'long.c'), text.join('\n'));
+}
+
+/** What "Show Log" shows. */
+async function log(session, picture) {
+  await session.command('Show Log');
+  const panel = session.page.locator('.part.panel .view-lines');
+  await panel.waitFor();
+  if (!session.writesLogs) {
+    console.log('        skipped: this VS Code was installed without its module that writes logs');
+  } else {
+    const wanted = {
+      'the log says which server runs': /linelens \d+\.\d+\.\d+ is running/,
+      'which model, on what': /model linelens-default on cpu, method attention:first/,
+      'how a server ended': /\[warning\] the server was killed by SIGKILL; it is being started again/,
+    };
+    for (const [what, pattern] of Object.entries(wanted)) {
+      const text = async () => session.logText();
+      ok(what, await until(async () => pattern.test(await text()), 10_000), await text());
+    }
+    const shown = await until(async () =>
+      /is running|method/.test((await panel.textContent()).replace(/\u00a0/g, ' ')),
+    );
+    ok('which “Show Log” shows', shown, await panel.textContent());
+  }
+  await picture('log');
+  await session.quick('F1', '>View: Hide Panel', 'Hide Panel').catch(() => undefined);
+  await session.goTo(READ_RECORD.name, 5);
 }
 
 export async function main({ vscode, extensions, workspace, pictures, manifest }) {
@@ -181,6 +209,8 @@ async function shading(session, picture, colours) {
   const there = await session.waitForStatus(/attention:first$/);
   ok('outside of functions the status bar has no verdict', /attention:first$/.test(there?.text ?? ''), there);
   await session.goTo(READ_RECORD.name, 5);
+  // What is above is flagged, too, and there when the server has come to it.
+  await session.waitForShades((all) => all.includes(READ_RECORD.top) && all.includes(GET_U16[0]));
   await session.keys('Control+Alt+h', 'n');
   ok(
     'a key leads to the next relevant line',
@@ -199,6 +229,8 @@ async function shading(session, picture, colours) {
 async function editing(session) {
   await session.waitForShades((lines) => lines.includes(READ_RECORD.top) && lines.includes(GET_U16[0]));
   const before = await session.shaded();
+  // The function under the cursor would be explained at once, and its shades be back before anybody saw them gone.
+  session.writeSettings({ 'linelens.followCursor': false });
   // An edit above moves the shades along, long before the server answers.
   await session.goTo(1);
   await session.keys('Enter');
@@ -206,6 +238,7 @@ async function editing(session) {
   const along = await until(async () => (await session.shaded()).includes(READ_RECORD.top + 1), DEBOUNCE_MS);
   ok('an edit above moves the shades along', along, await session.shaded());
   // An edit inside takes them away at once, and leaves the other function's.
+  const lensesBefore = await session.page.locator('.codelens-decoration', { hasText: /p 0\.\d/ }).allTextContents();
   await session.goTo(46);
   await session.keys('End');
   await session.page.keyboard.type(' int unused;');
@@ -216,6 +249,19 @@ async function editing(session) {
   const now = await session.shaded();
   ok('an edit inside a function takes its shades away before the server answers', gone, now);
   ok('and those of others stay', now.includes(GET_U16[0] + 1), now);
+  const shownHints = () =>
+    session.page.evaluate(() => {
+      const rows = [...document.querySelectorAll('.editor-instance .view-lines > div')];
+      return rows
+        .map((row) => row.textContent.replace(/\u00a0/g, ' '))
+        .filter((text) => /[▁▂▃▄▅▆▇█] \d\.\d\d/.test(text));
+    });
+  const hintsGone = await until(async () => !(await shownHints()).some((text) => /memset/.test(text)), DEBOUNCE_MS / 2);
+  ok('its scores go, too', hintsGone, await shownHints());
+  const lenses = () => session.page.locator('.codelens-decoration', { hasText: /p 0\.\d/ }).allTextContents();
+  const lensGone = await until(async () => (await lenses()).length < lensesBefore.length, DEBOUNCE_MS / 2);
+  ok('and its verdict above it', lensGone, { before: lensesBefore, now: await lenses() });
+  session.writeSettings({ 'linelens.debounceMs': 200, 'linelens.followCursor': true });
   const back = await session.waitForShades((lines) => lines.includes(READ_RECORD.top + 1));
   ok('the new version is shaded when the server has answered', back, await session.shaded());
   await session.command('Toggle Shading');
@@ -351,9 +397,11 @@ async function sideBar(session, picture) {
   );
   const own = rows.filter({ hasText: 'read_record' }).filter({ hasText: 'DA' }).first();
   ok('with the alignment where there is ground truth', await until(() => own.isVisible()), await texts());
-  if ((await own.getAttribute('aria-expanded')) !== 'true') {
-    await own.locator('.monaco-tl-twistie').click();
-  }
+  ok(
+    'opened at the function under the cursor',
+    await until(async () => (await own.getAttribute('aria-expanded')) === 'true', 10_000),
+    await texts(),
+  );
   const line = rows.filter({ hasText: /^47\s/ }).first();
   ok('and its most relevant lines', await until(() => line.isVisible()), await texts());
   await picture('sidebar');
@@ -378,14 +426,32 @@ async function comparing(session, picture, colours) {
   const heads = await frame.$$eval('table.lines thead .name', (all) => all.map((one) => one.textContent));
   equal('with all methods', heads, [
     'line',
+    'source',
     'attention:first ✓',
     'attention:last',
     'ig',
     'attnlrp',
     'gradient-x-input',
     'occlusion',
-    'source',
   ]);
+  // Beside a file and a side bar there is room for some columns alone.
+  const beside1280 = await frame.$eval('table.lines', (table) => {
+    const wide = table.parentElement;
+    wide.scrollLeft = wide.scrollWidth;
+    const row = table.querySelector('tbody tr:nth-child(6)');
+    const [source, last] = [row.querySelector('.source'), row.lastElementChild].map((one) =>
+      one.getBoundingClientRect(),
+    );
+    const isScrolled = wide.scrollLeft > 100;
+    wide.scrollLeft = 0;
+    return { isScrolled, left: source.left, right: source.right, last: last.left, text: row.textContent };
+  });
+  ok(
+    'scores are read with the code: it stays where they are scrolled along',
+    beside1280.isScrolled && beside1280.left > 0 && beside1280.left < 140 && beside1280.last >= beside1280.right - 1,
+    beside1280,
+  );
+  await picture('compare-beside');
   equal(
     'over all lines of the function',
     await frame.$$eval('table.lines tbody tr', (all) => all.length),
@@ -393,7 +459,7 @@ async function comparing(session, picture, colours) {
   );
   equal(
     'with its ground truth',
-    await frame.$$eval('table.lines .truth .hidden', (all) => all.map((one) => one.textContent)),
+    await frame.$$eval('table.lines tbody .truth .hidden', (all) => all.map((one) => one.textContent)),
     ['ground truth', 'ground truth'],
   );
   const shade = await frame.$eval('td.heat8', (cell) => getComputedStyle(cell).backgroundColor);
@@ -462,6 +528,19 @@ async function comparing(session, picture, colours) {
   const sides = await pair.$$eval('thead .column .name', (all) => all.map((one) => one.textContent));
   ok('which is called so', /^HEAD \([0-9a-f]{7}\)$/.test(sides[0]) && sides[1] === 'this text', sides);
   await picture('compare-head');
+  await session.quick('F1', '>View: Close All Editors in Group', 'Close All Editors in Group').catch(() => undefined);
+  await session.open('records.c');
+  await session.goTo(45);
+  await session.command('Compare Function with Other Half of Its Pair');
+  ok(
+    'a function in no pair is said to be compared with HEAD',
+    await session.waitForNotification(/read_record is in no pair; comparing with HEAD/),
+    await session.notifications(),
+  );
+  const fallback = await session.webview('table.lines');
+  const named = await fallback.$$eval('thead .column .name', (all) => all.map((one) => one.textContent));
+  ok('and the head says so', /^HEAD \([0-9a-f]{7}\)$/.test(named[0]), named);
+  await session.clearNotifications();
   await session.quick('F1', '>View: Close All Editors in Group', 'Close All Editors in Group').catch(() => undefined);
   await session.open('records.c');
   await session.quick('F1', '>File: Revert File', 'Revert File');
@@ -637,7 +716,7 @@ async function models(session, picture, extensions) {
     const names = await both.$$eval('thead .name', (all) => all.map((one) => one.textContent));
     return names.includes('the-other') && names;
   });
-  equal('two models are compared', heads, ['line', 'linelens-default', 'the-other', 'source']);
+  equal('two models are compared', heads, ['line', 'source', 'linelens-default', 'the-other']);
   await session.quick('F1', '>View: Close All Editors', 'Close All Editors');
   await session.open('records.c');
   await session.goTo(READ_RECORD.name, 5);
@@ -668,6 +747,12 @@ async function walkthrough(session, picture) {
   equal('the walkthrough has its steps', await steps.count(), 5);
   const image = session.page.locator('.getting-started-media img').first();
   ok('with pictures', await until(() => image.evaluate((one) => one.naturalWidth > 300).catch(() => false)));
+  const ticks = steps.first().locator('.codicon-getting-started-step-checked');
+  ok(
+    'the first one is ticked once a C file was opened',
+    await until(async () => (await ticks.count()) > 0, 10_000),
+    await steps.first().innerHTML(),
+  );
   await picture('walkthrough');
 }
 
@@ -695,6 +780,7 @@ async function dying(session, picture) {
     await session.waitForShades((lines) => lines.includes(READ_RECORD.top)),
     await session.shaded(),
   );
+  await log(session, picture);
   session.writeSettings({ 'linelens.server.path': '/nowhere/linelens' });
   const why = session.page.locator('.statusbar-item', { hasText: 'again: linelens.server.path changed' });
   ok('a restart says why', await until(async () => (await why.count()) > 0));

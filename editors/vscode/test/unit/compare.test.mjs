@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { load } from './load.mjs';
 
-const { ofMethods, ofModels, ofPair } = await load('compare/table');
+const { isOfGit, ofMethods, ofModels, ofPair } = await load('compare/table');
 const { attribute, escape, page } = await load('compare/html');
+const { alignment: shown, count } = await load('scale');
 
 const place = { name: 'copy', kind: 'function', startLine: 1, endLine: 3 };
 const line = (number, score, raw, rank, more = {}) => ({ line: number, score, raw, rank, text: 'x;', ...more });
@@ -74,6 +75,35 @@ test('methods side by side over the source', () => {
   ]);
 });
 
+test('where the function is not flagged it says why DA is 0, and what it would be', () => {
+  const unflagged = { ...alignment, da: 0, wouldBe: 0.21 };
+  const finding = { ...base, flagged: false, method: 'ig', alignment: unflagged, lines: [] };
+  const table = ofMethods(comparison, [{ ...finding, textDocument: comparison.textDocument }], SOURCE, 'ig');
+  assert.deepEqual(table.columns[0].facts, ['DA 0.00 (would be 0.21)', 'null 0.20', 'gap 0.00080']);
+  assert.equal(table.facts[0].rows[0][1], '0.00 (would be 0.21)');
+  assert.match(table.facts[0].note, /since the function is not flagged/);
+  assert.equal(shown(unflagged), 'DA 0.00 (would be 0.21)');
+  assert.equal(shown(alignment), 'DA 0.40 (null 0.20)');
+});
+
+test('every minus is one character, and numbers agree with their nouns', () => {
+  const spearman = { ig: 1, occlusion: -0.4 };
+  const opposed = { ...comparison, methods: [{ ...comparison.methods[0], spearman }, comparison.methods[1]] };
+  const table = ofMethods(opposed, [], SOURCE, 'ig');
+  assert.equal(table.facts[1].rows[0][2], '−0.40');
+  const html = page(table, 'abc');
+  assert.match(html, /raw relevance −1\.00/);
+  assert.match(html, /− behind a score: the line spoke against the verdict/);
+  assert.equal(count(1, 'file'), '1 file');
+  assert.equal(count(3, 'file'), '3 files');
+});
+
+test('the source stands beside the number of its line', () => {
+  const html = page(ofMethods(comparison, [], SOURCE, 'ig'), 'abc');
+  assert.match(html, /class="number">.*?<\/th><td class="source"/);
+  assert.match(html, /\.source \{ position: sticky/);
+});
+
 test('without ground truth it says how to get some', () => {
   const table = ofMethods(comparison, [], SOURCE, 'ig');
   assert.match(table.facts[0].note, /Toggle Ground-Truth Line/);
@@ -101,7 +131,11 @@ test('versions', () => {
     ofPair({ before: side(source, []), after: side('document', []), outcome: null, lines: [] }, 'file:///a.c', revision)
       .columns[0].name;
   assert.equal(made('1a2b3c4d5e6f', 'HEAD'), 'HEAD (1a2b3c4)');
-  assert.equal(made('1a2b3c4d5e6f'), '1a2b3c4d5e6f');
+  // What the server takes for a function that is in no pair.
+  assert.equal(made('1a2b3c4d5e6f'), 'HEAD (1a2b3c4)');
+  const pair = (source) => ({ before: side(source, []), after: side('document', []), outcome: null, lines: [] });
+  assert.equal(isOfGit(pair('1a2b3c4d5e6f')), true);
+  assert.equal(isOfGit(pair('fixed/a.c')), false);
   assert.equal(made('fixed/a.c', 'HEAD'), 'fixed/a.c');
   const table = ofPair(
     {

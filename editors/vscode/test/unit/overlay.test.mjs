@@ -38,6 +38,24 @@ test('only the version that is shown counts', () => {
   assert.deepEqual(places(made), []);
 });
 
+test('where an edited function stands is known until the server speaks of it again', () => {
+  const made = overlay();
+  const stale = () => Array.from({ length: 40 }, (_, line) => line).filter((line) => made.isStale(line));
+  assert.deepEqual([made.hasStale, stale()], [false, []]);
+  made.edit([edit(12, 3, 12, 3, '\n')]);
+  assert.deepEqual([made.hasStale, stale()], [true, [10, 11, 12, 13, 14, 15, 16]]);
+  made.edit([edit(13, 0, 15, 0, '')]);
+  assert.deepEqual(stale(), [10, 11, 12, 13, 14]);
+  made.edit([edit(5, 0, 5, 0, '\n')]);
+  assert.deepEqual(stale(), [11, 12, 13, 14, 15]);
+  made.edit([edit(30, 0, 30, 0, '\n')]);
+  assert.deepEqual(stale(), [11, 12, 13, 14, 15]);
+  assert.equal(made.replace([finding(11, 15)], 8, 9), false);
+  assert.equal(made.hasStale, true);
+  assert.equal(made.replace([finding(11, 15)], 9, 9), true);
+  assert.deepEqual([made.hasStale, stale()], [false, []]);
+});
+
 test('an edit inside a function takes it away, others move along', () => {
   for (const [change, expected] of [
     [edit(12, 3, 12, 3, 'x'), [[20, 25]]],
