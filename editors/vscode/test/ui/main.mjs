@@ -488,7 +488,7 @@ async function comparing(session, picture, colours) {
   await session.quick('F1', '>View: Toggle Primary Side Bar Visibility', 'Toggle Primary Side Bar');
   await until(async () => (await session.page.locator('.sidebar:visible').count()) === 0, 3000);
   await picture('compare');
-  await picture.media('compare', { x: 48, y: 66, width: 1040, height: 520 });
+  await picture.media('compare', { x: 48, y: 66, width: 1232, height: 520 });
   await session.quick('F1', '>View: Toggle Maximize Editor Group', 'Toggle Maximize Editor Group');
   await session.quick('F1', '>View: Toggle Primary Side Bar Visibility', 'Toggle Primary Side Bar');
   // By keyboard alone.
@@ -741,6 +741,13 @@ async function models(session, picture, extensions) {
 }
 
 async function walkthrough(session, picture) {
+  await session.command('Open Settings');
+  const tab = session.page.locator('.settings-tabs-widget .action-label.checked').first();
+  ok(
+    'in a remote window the settings under Remote are opened',
+    await until(async () => /^Remote/.test((await tab.textContent()) ?? ''), 10_000),
+    await session.page.locator('.settings-tabs-widget').first().textContent(),
+  );
   await session.command('Open Walkthrough');
   const steps = session.page.locator('.getting-started-step');
   await until(async () => (await steps.count()) === 5);
