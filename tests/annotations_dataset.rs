@@ -230,8 +230,13 @@ fn primevul_pairs_follow_each_other() {
 fn one_fault_in_a_primevul_file_costs_no_other_pair() {
     let pairs = |count: usize| -> Vec<Value> {
         let row = |at: usize| {
-            let (name, text) = (format!("f{}(", at / 2), if at % 2 == 0 { BEFORE } else { AFTER });
-            primevul_row(at, &format!("c{}", at / 2), u8::from(at % 2 == 0), &text.replace("f(", &name))
+            let (name, text) = (format!("f{}(", at / 2), if at.is_multiple_of(2) { BEFORE } else { AFTER });
+            primevul_row(
+                at,
+                &format!("c{}", at / 2),
+                u8::from(at.is_multiple_of(2)),
+                &text.replace("f(", &name),
+            )
         };
         (0..count * 2).map(row).collect()
     };
