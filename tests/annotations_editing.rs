@@ -303,6 +303,51 @@ fn the_last_mark_of_an_edited_function_is_taken_away() {
 }
 
 #[test]
+fn a_copy_in_another_file_is_marked_for_itself() {
+    let spaces = CODE.replace("  ", "    ");
+    for copy in [CODE, spaces.as_str()] {
+        let workspace = Workspace::new();
+        workspace.on(CODE, |site| toggle_line(site, 4, false)).unwrap();
+        let original = workspace.text();
+        let in_copy = |line: usize, is_marked: bool| {
+            let functions = [Place { file: Some("src/copy.c"), name: "f", first_line: 3, text: copy }];
+            let site = Site {
+                workspace: workspace.path(),
+                functions: &functions,
+                function: 0,
+                annotator: Some("ann"),
+                time: Some(TIME),
+            };
+            toggle_line(&site, line, is_marked).unwrap()
+        };
+        // The copy shows the mark; taking it away there leaves the record of the other file as it is.
+        let edited = in_copy(4, true);
+        let record = edited.record.as_ref().unwrap();
+        assert_eq!((flaws(&edited), record.label), (vec![], Label::Unsure));
+        assert_eq!((record.file.as_deref(), record.range), (Some("src/copy.c"), Some((3, 8))));
+        assert!(workspace.text().starts_with(&original), "to the byte");
+        let shown = |file: &str, code: &str| {
+            let store = workspace.store();
+            let functions = [Place { file: Some(file), name: "f", first_line: 0, text: code }];
+            let found = store.find(&functions);
+            let all = &found.functions[0];
+            assert_eq!(all.len(), 1, "{file}");
+            all[0].lines.iter().map(|(line, _)| *line).collect::<Vec<_>>()
+        };
+        assert_eq!((shown("src/a b.c", CODE), shown("src/copy.c", copy)), (vec![4], vec![]));
+        // What is marked in one is not in the other, and the same action undoes.
+        in_copy(1, false);
+        assert_eq!((shown("src/a b.c", CODE), shown("src/copy.c", copy)), (vec![4], vec![1]));
+        in_copy(1, true);
+        assert_eq!((shown("src/a b.c", CODE), shown("src/copy.c", copy)), (vec![4], vec![]));
+        // Nor does unmarking the original touch the copy's.
+        let edited = workspace.on(CODE, |site| toggle_line(site, 4, true)).unwrap();
+        assert!(edited.record.is_none_or(|record| record.lines.is_empty()));
+        assert_eq!(shown("src/copy.c", copy), Vec::<usize>::new());
+    }
+}
+
+#[test]
 fn blank_lines_and_lines_beyond_the_function_are_refused() {
     let workspace = Workspace::new();
     for line in [2, 6, usize::MAX] {

@@ -277,6 +277,79 @@ fn a_line_that_stands_where_a_mere_region_says_is_found() {
     assert_eq!((lines(&matched), unmatched(&matched)), (vec![], vec![0]));
 }
 
+const BLOCK: &str = "int d(int *p)\n{\n\tif (p) {\n\t\tuse(p);\n\t}\n\tlog(1);\n}";
+
+/// The record without what it says of the lines around its own.
+fn alone(mut record: Record) -> Record {
+    for line in &mut record.lines {
+        (line.before, line.after) = (None, None);
+    }
+    record
+}
+
+#[test]
+fn a_neighbour_that_is_not_said_says_nothing() {
+    let records = [alone(record("d.c", "d", 0, BLOCK, &[4]))];
+    let by_hand =
+        |record: &Record| Record { body_sha256: None, body_sha256_ws: None, range: None, ..record.clone() };
+    for code in [BLOCK.to_string(), BLOCK.replace("log(1)", "log(2)"), BLOCK.replace("int *p", "int *q")] {
+        for moved in [0, 30] {
+            assert_eq!(lines(&one(&records, place("d.c", "d", moved, &code))), [4], "{code}");
+            assert_eq!(lines(&one(&[by_hand(&records[0])], place("d.c", "d", moved, &code))), [4], "{code}");
+        }
+    }
+    // With no line of its text on its number it may be either.
+    let longer = BLOCK.replace("\tif", "\tint i;\n\tif");
+    let matched = one(&records, place("d.c", "d", 0, &longer));
+    assert_eq!((lines(&matched), unmatched(&matched)), (vec![], vec![4]));
+    // The last line of a record that says where its function ended has none behind it.
+    let last = [record("d.c", "d", 0, BLOCK, &[6])];
+    assert_eq!(lines(&one(&last, place("d.c", "d", 0, &longer.replace("log(1)", "log(2)")))), [7]);
+    // Of a line that changed nothing is known but the line before it: not that it was the last.
+    let mut changed = record("d.c", "d", 0, BLOCK, &[3]);
+    changed.lines[0].after = None;
+    let edited = BLOCK.replace("use(p)", "abuse(p)");
+    assert_eq!(lines(&one(&[changed], place("d.c", "d", 0, &edited))), [3]);
+}
+
+#[test]
+fn a_line_by_hand_is_where_its_number_and_text_say() {
+    let by_hand = |line: usize, text: &str| Record {
+        file: Some("src/copy.c".to_string()),
+        function: Some("copy".to_string()),
+        lines: vec![LabelledLine {
+            line,
+            text: text.to_string(),
+            before: None,
+            after: None,
+            label: LineLabel::Flaw,
+        }],
+        ..Record::new(Label::Vulnerable)
+    };
+    let twice = COPY.replace("\t\treturn -1;", "\t\treturn i;");
+    for (line, text, code) in [
+        (6, "\t\ti++;", COPY),
+        (7, "\t}", COPY),
+        (10, "}", COPY),
+        (3, "\treturn i;", twice.as_str()),
+        (9, "\treturn i;", twice.as_str()),
+    ] {
+        for file in ["src/copy.c", "src/copy.cpp"] {
+            let records = [Record { file: Some(file.to_string()), ..by_hand(line, text) }];
+            let matched = one(&records, place(file, "copy", 9, code));
+            assert_eq!((lines(&matched), unmatched(&matched)), (vec![line], vec![]), "{file} {text:?}");
+            assert!(matched.changed.is_empty());
+        }
+    }
+    // A line that is there once is found whatever its number; one that says little, and is not on its number, is not.
+    assert_eq!(lines(&one(&[by_hand(8, "\tif (n < 0)")], place("src/copy.c", "copy", 9, COPY))), [2]);
+    assert_eq!(unmatched(&one(&[by_hand(5, "\t\ti++;")], place("src/copy.c", "copy", 9, COPY))), [5]);
+    // Neighbours say more than a number.
+    let mut beside = by_hand(3, "\treturn i;");
+    beside.lines[0].before = Some("\t}".to_string());
+    assert_eq!(lines(&one(&[beside], place("src/copy.c", "copy", 9, &twice))), [9]);
+}
+
 /// Annotation files come with the folder, from anyone.
 fn within_seconds<T>(seconds: u64, what: impl FnOnce() -> T) -> T {
     let start = Instant::now();
@@ -303,13 +376,15 @@ fn thousands_of_equal_lines_cost_no_minutes() {
     let of_lines = |lines: Vec<LabelledLine>| Record {
         file: Some("a.c".to_string()),
         function: Some("f".to_string()),
+        // Of another text, whose numbers say nothing where the neighbours are known.
+        body_sha256: Some("0".repeat(64)),
         lines,
         ..Record::new(Label::Vulnerable)
     };
     let numbers = (5..10_005).collect::<Vec<usize>>();
     // Equal to all lines, between the same neighbours as all, and similar to all between the same neighbours as all.
     for lines in [
-        numbers.iter().map(|at| labelled(equal, None, *at)).collect::<Vec<_>>(),
+        numbers.iter().map(|at| labelled(equal, None, *at + 30_000)).collect::<Vec<_>>(),
         numbers.iter().map(|at| labelled(equal, Some(equal), *at)).collect(),
         numbers.iter().map(|at| labelled(&format!("\ta = a + {at} ^ 11;"), Some(equal), *at)).collect(),
         // Neither a line nor beside one, but in the text thousands of times.

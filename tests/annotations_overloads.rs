@@ -473,3 +473,91 @@ fn of_equal_texts_in_two_files_each_has_what_was_said_of_it() {
     // A third file has a copy of which nobody spoke: the last word counts.
     assert_eq!(found(&records, &in_file("third.cpp")), [vec![(1, vec![])]]);
 }
+
+#[test]
+fn of_texts_that_differ_in_blanks_each_file_has_what_was_said_of_it() {
+    // Both files hold the same text now; the second was labelled when it was indented by spaces.
+    let spaces = OF_TEXT.replace("    ", "  ");
+    let named = |file: &str, record: Record| Record { file: Some(file.to_string()), ..record };
+    let here = named("a%20b.cpp", record(0, OF_TEXT, &[2]));
+    let there = named("b.cpp", record(0, &spaces, &[3]));
+    let in_file = |file| vec![Place { file: Some(file), ..places(0, &[OF_TEXT]).remove(0) }];
+    for (records, first, second) in [([here.clone(), there.clone()], 0, 1), ([there, here], 1, 0)] {
+        assert_eq!(found(&records, &in_file("a b.cpp")), [vec![(first, vec![2])]]);
+        assert_eq!(found(&records, &in_file("b.cpp")), [vec![(second, vec![3])]]);
+        assert!(set_aside(&records, &in_file("b.cpp")).is_empty(), "none is an older text");
+        // Where no record names the file, the text itself says most.
+        assert_eq!(found(&records, &in_file("third.cpp")), [vec![(first, vec![2])]]);
+    }
+    // A function and a fix that differs from it in one space.
+    let pair = |file: &str, code: &str, flaws: &[usize]| {
+        let (dataset, label) =
+            ("bigvul.csv".to_string(), if flaws.is_empty() { Label::Benign } else { Label::Vulnerable });
+        let dataset = Some(linelens::annotations::DatasetRow { name: dataset, row: "1".to_string() });
+        named(file, Record { annotator: None, label, dataset, ..record(0, code, flaws) })
+    };
+    let records = [pair("1_before.c", OF_TEXT, &[2]), pair("1_after.c", &format!("{OF_TEXT} "), &[])];
+    assert_eq!(found(&records, &in_file("1_before.c")), [vec![(0, vec![2])]]);
+    assert_eq!(found(&records, &in_file("1_after.c")), [vec![(1, vec![])]]);
+}
+
+const ADD: &str = "int f(int a)\n{\n\tint x = a;\n\tx++;\n\treturn x;\n}";
+const ADD_TEXT: &str = "int f(char *a)\n{\n\tint x = *a;\n\tx++;\n\treturn x;\n}";
+
+#[test]
+fn lines_that_are_there_win_over_lines_that_are_only_similar() {
+    let by = |name: &str, record: Record| Record { annotator: Some(name.to_string()), ..record };
+    for annotator in ["me", "ann"] {
+        let (own, gone) = (record(0, ADD, &[3]), by(annotator, record(7, ADD_TEXT, &[2, 3])));
+        let records = [own, gone];
+        let turned = [records[1].clone(), records[0].clone()];
+        for (old, new) in [("return x", "return x + 1"), ("int a)", "int a, int b)"), ("f(", "f(")] {
+            let left = ADD.replace(old, new);
+            // Its neighbours are not the other overload's, or it stands elsewhere.
+            let now = places(0, &[&left]);
+            assert_eq!(found(&records, &now), [vec![(0, vec![3])]], "{annotator} {new}");
+            assert_eq!(found(&turned, &now), [vec![(1, vec![3])]], "{annotator} {new}");
+            if old == "return x" {
+                assert_eq!(
+                    (lost(&records, &now), lost(&turned, &now)),
+                    (vec![1], vec![0]),
+                    "{annotator} {new}"
+                );
+            }
+            let matched = matching::find(&records, &now);
+            assert_eq!(matched.functions[0][0].changed, Vec::<usize>::new());
+        }
+    }
+    // Of several overloads, as well: many similar lines are less than one that is there.
+    let (own, gone) = (record(7, ADD, &[3]), record(0, &ADD_TEXT.replace("return x", "return -x"), &[2, 4]));
+    let long = "int f(long a, int n)\n{\n\twhile (n--)\n\t\tput(a);\n\treturn n;\n}";
+    let left = ADD.replace("int x = a", "int x = +a");
+    let now = places(0, &[&left, long]);
+    for records in [[own.clone(), gone.clone()], [gone, own]] {
+        let shown = found(&records, &now);
+        let of_f: Vec<usize> = shown[0].iter().map(|(number, _)| *number).collect();
+        assert_eq!(of_f.len(), 1);
+        assert_eq!(records[of_f[0]].lines[0].text, "\tx++;");
+    }
+    // A record of the function whose labelled line was edited is still its own.
+    let records = [record(0, ADD, &[2])];
+    let fixed = ADD.replace("int x = a;", "int x = a + 0;");
+    assert_eq!(found(&records, &places(0, &[&fixed])), [vec![(0, vec![2])]]);
+}
+
+#[test]
+fn the_function_with_most_of_the_lines_is_a_guess_beside_one_with_many() {
+    let edited = |code: &str| code.replace("return x", "return x + 1");
+    let (of_int, of_text, added) = (edited(ADD), edited(ADD_TEXT), ADD.replace("int a)", "long a)"));
+    let records = [record(0, ADD, &[3]), record(7, ADD_TEXT, &[2, 3])];
+    let now = places(0, &[&added, &of_int, &of_text]);
+    // The added one holds the first record's line between both its neighbours, its own between one of them.
+    assert_eq!(found(&records, &now), [vec![(0, vec![3])], vec![], vec![(1, vec![2, 3])]]);
+    assert_eq!(ways(&records, &now), [vec![Match::FileAndMostLines], vec![], vec![Match::FileAndName]]);
+    let matched = matching::find(&records, &now);
+    assert!(matched.functions[0][0].doubt().unwrap().contains("a guess"));
+    // Without the added one there is no doubt.
+    let now = places(0, &[&of_int, &of_text]);
+    assert_eq!(found(&records, &now), [vec![(0, vec![3])], vec![(1, vec![2, 3])]]);
+    assert_eq!(ways(&records, &now), [vec![Match::FileAndName], vec![Match::FileAndName]]);
+}

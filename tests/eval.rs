@@ -226,7 +226,7 @@ fn results_of_different_settings_are_not_pooled() {
             &["test.jsonl", "--profile", "editor"][..],
             "models[0].profile is \"paper\" there and \"editor\" here",
         ),
-        (&["other.jsonl"], "splits"),
+        (&["other.jsonl"], "… there and \""),
         (&["test.jsonl", "--limit", "3"], "splits"),
         (&["test.jsonl", "--threshold", "0.7"], "threshold"),
     ] {
@@ -238,6 +238,9 @@ fn results_of_different_settings_are_not_pooled() {
             err(&refused)
         );
     }
+    let into_file = run(folder.path(), &["eval", "test.jsonl", "--methods", "none", "--out", "other.jsonl"]);
+    assert_eq!(into_file.status.code(), Some(2));
+    assert!(err(&into_file).contains("other.jsonl is a file, not a folder"), "{}", err(&into_file));
     // A method can be added.
     let added = run(folder.path(), &["eval", "test.jsonl", "--methods", "attention:last", "--out", "run"]);
     assert!(added.status.success() && err(&added).contains("0 functions scored"), "{}", err(&added));

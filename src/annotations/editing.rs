@@ -5,7 +5,8 @@
 //! otherwise, somebody else was faster, and nothing is written.
 //!
 //! A record that knows its text speaks of that text. Where the function is another one now, a new record begins with what
-//! still applies, and the old one stays: with it the version in git, or the other half of a pair, keeps its ground truth.
+//! still applies, and the old one stays: with it the version in git, or the other half of a pair, keeps its ground truth. So
+//! it does where the record names another file that has the same text.
 
 use super::dataset::MOST_ROW_BYTES;
 use super::matching::{self, Match, Matched, Place};
@@ -229,10 +230,14 @@ impl<'a> Site<'a> {
         let (numbers, own): (Vec<usize>, Vec<Record>) =
             records.into_iter().filter(|(_, record)| record.annotator.as_deref() == self.annotator).unzip();
         let found = matching::find(&own, self.functions);
-        let matched = found
-            .functions
-            .get(self.function)
-            .and_then(|matched| matched.iter().max_by_key(|m| (Reverse(m.how), position(&own, m))));
+        let place = self.place()?;
+        let surest = |matched: &&Matched<'_>| {
+            let is_text = matched.how <= Match::TextWithoutWhitespace;
+            let is_here = !is_of_another_file(matched, &place);
+            (is_text, is_here, Reverse(matched.how), position(&own, matched))
+        };
+        let matched =
+            found.functions.get(self.function).and_then(|matched| matched.iter().max_by_key(surest));
         let known = matched.map(|matched| numbers[position(&own, matched)]);
         let mut draft = self.draft(matched, known.map(|row| rows.text(row)))?;
         let row = known.filter(|_| !draft.is_carried);
@@ -278,9 +283,10 @@ impl<'a> Site<'a> {
             });
         };
         let label_from_lines = row.is_some_and(raw::has_label_from_lines);
-        if is_of_another_text(matched) {
+        if is_of_another_text(matched) || is_of_another_file(matched, &place) {
             let lines = matched.lines.iter().map(|(line, label)| function.labelled(*line, *label)).collect();
-            let record = Record { lines, pair: None, dataset: None, ..matched.record.clone() };
+            let file = matched.record.file.clone().filter(|_| !is_of_another_file(matched, &place));
+            let record = Record { file, lines, pair: None, dataset: None, ..matched.record.clone() };
             return Ok(Draft {
                 record,
                 unmatched: Vec::new(),
@@ -341,6 +347,12 @@ impl<'a> Site<'a> {
 fn is_of_another_text(matched: &Matched<'_>) -> bool {
     let knows_its_text = matched.record.body_sha256.is_some() || matched.record.body_sha256_ws.is_some();
     knows_its_text && matched.how > Match::TextWithoutWhitespace
+}
+
+/// Whether the record names another file that has the same text: it goes on speaking of that one.
+fn is_of_another_file(matched: &Matched<'_>, place: &Place<'_>) -> bool {
+    let named = matched.record.file.as_deref().and_then(uri::to_path);
+    named.is_some_and(|named| place.file != Some(named.as_str()))
 }
 
 fn position(records: &[Record], matched: &Matched<'_>) -> usize {

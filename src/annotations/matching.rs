@@ -43,6 +43,8 @@ pub enum Match {
     /// No function has its name any more, and one alone holds all labelled lines between their neighbours.
     FileAndLines,
     FileAndRange,
+    /// The function of its name that holds most of its lines, where another one holds at least half as much.
+    FileAndMostLines,
     /// A function of its name that stands where its own stood, and nothing that it labels tells whether it is that.
     FileAndPlace,
 }
@@ -110,6 +112,10 @@ impl<'r> Matched<'r> {
         match self.how {
             Match::FileAndLines => Some(format!("approximate: {}found by its lines", labelled?)),
             Match::FileAndRange => Some(format!("approximate: {}found by its place and lines", labelled?)),
+            Match::FileAndMostLines => Some(
+                "approximate: a guess, as another function of its name holds many of the labelled lines, too"
+                    .to_string(),
+            ),
             Match::FileAndPlace => Some(
                 "approximate: a guess, as only its name and place say that this is the labelled function"
                     .to_string(),
@@ -330,6 +336,9 @@ impl<'r> Finder<'r, '_> {
                 assign::Outcome::Elsewhere(function) => {
                     self.found[function].push((number, Match::FileAndLines))
                 }
+                assign::Outcome::Likely(function) => {
+                    self.found[function].push((number, Match::FileAndMostLines))
+                }
                 assign::Outcome::Guess(function) => self.found[function].push((number, Match::FileAndPlace)),
                 assign::Outcome::Lost => lost.push(number),
                 assign::Outcome::SetAside(holds) => set_aside.push((number, holds)),
@@ -364,10 +373,7 @@ impl<'r> Finder<'r, '_> {
             number
         };
         // A record of another file whose text is here, too, is shown there.
-        let names_this = |number: &usize| {
-            let named = self.records[*number].file.as_deref().and_then(uri::to_path);
-            file.is_some() && named.as_deref() == file
-        };
+        let names_this = |number: &usize| file.is_some() && names_file(&self.records[*number], file);
         dropped.retain(|(number, _)| !is_shown.contains(number) && names_this(number));
         set_aside.extend(dropped);
         set_aside.sort_unstable();
@@ -433,8 +439,7 @@ impl<'r> Finder<'r, '_> {
             return Vec::new();
         }
         let text = |function: usize| self.texts[function].get();
-        let holds =
-            |function: &usize| text(*function).is_some_and(|text| text.holds(&record.lines, &self.budget));
+        let holds = |function: &usize| text(*function).is_some_and(|text| text.holds(record, &self.budget));
         holding.iter().copied().filter(holds).collect()
     }
 
@@ -474,12 +479,14 @@ impl<'r> Finder<'r, '_> {
         relocate::lines(record, &self.places[function], &self.lines[function], how, tools)
     }
 
-    /// One record an annotator: the surest, of those one that names this very file, of those the last; the regions of a
-    /// log together are one. Beside them: the records that are not shown, and those that are in their place.
+    /// One record an annotator: one that knows the text, but for whitespace; of those one that names this very file, of those
+    /// the surest, of those the last; the regions of a log together are one. Beside them: the records that are not shown, and those that are in their place.
     fn matched(&self, function: usize) -> (Vec<Matched<'r>>, Vec<(usize, usize)>) {
         let file = self.places[function].file;
-        let distance =
-            |matched: &Matched<'_>| (matched.how, file.is_none() || matched.record.file.as_deref() != file);
+        let distance = |matched: &Matched<'_>| {
+            let knows_the_text = matched.how <= Match::TextWithoutWhitespace;
+            (!knows_the_text, file.is_none() || !names_file(matched.record, file), matched.how)
+        };
         let mut matched: Vec<Matched<'r>> = Vec::new();
         // Per entry of `matched`: the records that are shown in it, and those that are not.
         let mut numbers: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
@@ -514,6 +521,11 @@ impl<'r> Finder<'r, '_> {
         });
         (matched, in_place.collect())
     }
+}
+
+/// Whether a record's file is this one.
+fn names_file(record: &Record, file: Option<&str>) -> bool {
+    record.file.as_deref().and_then(uri::to_path).as_deref() == file
 }
 
 /// Whether the record was made of a function, not of lines of a file.

@@ -15,6 +15,8 @@ pub(super) enum Outcome {
     Function(usize),
     /// A function of another name holds all that it labels, and none of its name does anything of it.
     Elsewhere(usize),
+    /// It holds most of what the record labels, and another one of its name, of which nobody else speaks, much of it, too.
+    Likely(usize),
     /// Nothing but its name and place says that it is this one.
     Guess(usize),
     /// The same annotator's record with this number says something newer of the function.
@@ -29,6 +31,8 @@ struct Seeker<'r> {
     free: Vec<usize>,
     /// Those of them that hold something of what it labels, the best first, and how much.
     alike: Vec<(usize, usize)>,
+    /// Those of them that hold some of it as it was.
+    exact: Vec<usize>,
 }
 
 impl Seeker<'_> {
@@ -51,7 +55,7 @@ impl<'r> Finder<'r, '_> {
     pub(super) fn assigned(&self, named: Vec<(usize, Vec<usize>)>) -> Vec<(usize, Outcome)> {
         let mut outcomes = Vec::new();
         let mut several = Vec::new();
-        let mut alone: HashMap<usize, Vec<(usize, bool)>> = HashMap::new();
+        let mut alone: HashMap<usize, Vec<(usize, relocate::Likeness)>> = HashMap::new();
         for (number, named) in named {
             let record = &self.records[number];
             let (taken, free): (Vec<usize>, Vec<usize>) =
@@ -62,13 +66,16 @@ impl<'r> Finder<'r, '_> {
                 outcomes.push((number, function.map_or(Outcome::Lost, Outcome::Function)));
                 continue;
             }
-            let of_taken = taken.iter().map(|function| (self.points(record, *function), *function)).max();
-            let of_taken = of_taken.filter(|(points, _)| *points > 0);
-            let mut alike: Vec<(usize, usize)> = free
+            let of_taken = taken.iter().map(|function| (self.likeness(record, *function), *function));
+            let of_taken = of_taken.max_by_key(|(likeness, function)| (likeness.points, *function));
+            let of_taken = of_taken.filter(|(likeness, _)| likeness.points > 0);
+            let likeness: Vec<(usize, relocate::Likeness)> = free
                 .iter()
-                .map(|function| (*function, self.points(record, *function)))
-                .filter(|(_, points)| *points > 0)
+                .map(|function| (*function, self.likeness(record, *function)))
+                .filter(|(_, likeness)| likeness.points > 0)
                 .collect();
+            let mut alike: Vec<(usize, usize)> =
+                likeness.iter().map(|(function, likeness)| (*function, likeness.points)).collect();
             if of_taken.is_none()
                 && alike.is_empty()
                 && let Some(function) = self.elsewhere(record, &named)
@@ -77,24 +84,35 @@ impl<'r> Finder<'r, '_> {
                 continue;
             }
             let best = alike.iter().map(|(_, points)| *points).max().unwrap_or(0);
-            if let Some((points, function)) = of_taken
-                && points > best
+            if let Some((likeness, function)) = of_taken
+                && likeness.points > best
             {
                 let holds = self.taken.get(&(function, voice(record))).copied();
+                // Lines of another overload may be similar; none of them is there.
+                let is_other = |holds: &usize| {
+                    self.has_overloads
+                        && likeness.exact == 0
+                        && are_apart(&self.records[*holds], record)
+                        && !self.is_newer(*holds, number)
+                };
+                let holds = holds.filter(|holds| !is_other(holds));
                 outcomes.push((number, holds.map_or(Outcome::Lost, Outcome::SetAside)));
                 continue;
             }
             if free.is_empty() {
                 outcomes.push((number, self.beside_newer(number, &taken)));
             } else if let [function] = named.as_slice() {
-                alone.entry(*function).or_default().push((number, !alike.is_empty()));
+                let likeness = likeness.first().map(|(_, likeness)| *likeness).unwrap_or_default();
+                alone.entry(*function).or_default().push((number, likeness));
             } else if alike.is_empty() && tells(record) {
                 outcomes.push((number, Outcome::Lost));
             } else {
                 alike.sort_by_key(|(function, points)| {
                     (std::cmp::Reverse(*points), !self.stands_where_it_was(*function, record), *function)
                 });
-                several.push(Seeker { number, record, free, alike });
+                let exact = likeness.iter().filter(|(_, likeness)| likeness.exact > 0);
+                let exact = exact.map(|(function, _)| *function).collect();
+                several.push(Seeker { number, record, free, alike, exact });
             }
         }
         for (function, numbers) in alone {
@@ -104,9 +122,9 @@ impl<'r> Finder<'r, '_> {
         outcomes
     }
 
-    fn points(&self, record: &Record, function: usize) -> usize {
+    fn likeness(&self, record: &Record, function: usize) -> relocate::Likeness {
         let tools = (&self.texts[function], &self.budget);
-        relocate::points(record, &self.places[function], &self.lines[function], tools)
+        relocate::likeness(record, &self.places[function], &self.lines[function], tools)
     }
 
     /// The annotator says something of the very text of every function of this name, and none of them holds what the record
@@ -142,17 +160,31 @@ impl<'r> Finder<'r, '_> {
 
     /// The only function of a name is that of its records, unless others show that they know it and one does not. Where
     /// there may have been another one of the name, a record must show that it is its own.
-    fn of_one_function(&self, function: usize, numbers: &[(usize, bool)]) -> Vec<(usize, Outcome)> {
-        let knowing: Vec<&Record> = match numbers {
+    fn of_one_function(
+        &self,
+        function: usize,
+        numbers: &[(usize, relocate::Likeness)],
+    ) -> Vec<(usize, Outcome)> {
+        let knowing: Vec<(usize, relocate::Likeness)> = match numbers {
             [_] => Vec::new(),
-            several => {
-                several.iter().filter(|(_, knows)| *knows).map(|(number, _)| &self.records[*number]).collect()
-            }
+            several => several.iter().copied().filter(|(_, likeness)| likeness.points > 0).collect(),
         };
-        let outcome = |number: usize, knows: bool| {
+        let outcome = |number: usize, likeness: relocate::Likeness| {
             let record = &self.records[number];
-            if knows {
-                return Outcome::Function(function);
+            if likeness.points > 0 {
+                if !self.has_overloads || !self.budget.spend(knowing.len()) {
+                    return Outcome::Function(function);
+                }
+                // Some lines are no proof where the very text is known to be another function's.
+                let is_whole = likeness.exact == record.lines.len();
+                if !is_whole && self.known_otherwise(function, record).is_some() {
+                    return Outcome::Lost;
+                }
+                return match self.known_better(function, (number, likeness), &knowing) {
+                    None => Outcome::Function(function),
+                    Some(_) if likeness.exact == 0 => Outcome::Lost,
+                    Some(rival) => self.beside_rival(rival, number),
+                };
             }
             if self.has_overloads {
                 return self.by_name_alone(function, record);
@@ -160,12 +192,33 @@ impl<'r> Finder<'r, '_> {
             if record.lines.is_empty() || !self.budget.spend(knowing.len()) {
                 return Outcome::Function(function);
             }
-            match knowing.iter().any(|other| are_apart(other, record)) {
+            match knowing.iter().any(|(other, _)| are_apart(&self.records[*other], record)) {
                 true => Outcome::Lost,
                 false => Outcome::Function(function),
             }
         };
-        numbers.iter().map(|(number, knows)| (*number, outcome(*number, *knows))).collect()
+        numbers.iter().map(|(number, likeness)| (*number, outcome(*number, *likeness))).collect()
+    }
+
+    /// The record of another function of which more lines are in this one as they were, where this record's are only
+    /// similar, or the other one stands where it stood and this one does not.
+    fn known_better(
+        &self,
+        function: usize,
+        (number, likeness): (usize, relocate::Likeness),
+        knowing: &[(usize, relocate::Likeness)],
+    ) -> Option<usize> {
+        let record = &self.records[number];
+        let is_better = |other: &Record, of_other: &relocate::Likeness| {
+            of_other.exact * record.lines.len() > likeness.exact * other.lines.len()
+                && are_apart(other, record)
+                && (likeness.exact == 0
+                    || (self.stands_where_it_was(function, other)
+                        && !self.stands_where_it_was(function, record)))
+        };
+        let mut better =
+            knowing.iter().filter(|(other, of_other)| is_better(&self.records[*other], of_other));
+        better.next().map(|(other, _)| *other)
     }
 
     /// The only function of a record's name, that holds nothing of what it labels.
@@ -217,7 +270,8 @@ impl<'r> Finder<'r, '_> {
                 .collect();
             let rank = |seeker: &Seeker<'_>| {
                 let is_there = self.stands_where_it_was(function, seeker.record);
-                (seeker.points(function), seeker.lead(), is_there, seeker.number)
+                let is_exact = seeker.exact.contains(&function);
+                (is_exact, seeker.points(function), seeker.lead(), is_there, seeker.number)
             };
             let stronger = rivals.iter().find(|rival| rank(&seekers[**rival]) > rank(seeker));
             let (losers, winner) = match stronger {
@@ -271,7 +325,10 @@ impl<'r> Finder<'r, '_> {
         let mut as_good = as_good.map(|(other, _)| *other).peekable();
         let is_there = |function: usize| self.stands_where_it_was(function, seeker.record);
         if as_good.peek().is_none() {
-            return Outcome::Function(function);
+            let has_much = seeker.alike.iter().any(|(other, of_other)| {
+                *other != function && of_other * 2 >= points && self.is_open(seekers, seeker, *other, holders)
+            });
+            return if has_much { Outcome::Likely(function) } else { Outcome::Function(function) };
         }
         if is_there(function) && !as_good.any(is_there) { Outcome::Guess(function) } else { Outcome::Lost }
     }

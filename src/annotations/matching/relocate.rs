@@ -1,7 +1,7 @@
 //! Where the labelled lines of a record are in the text of today: a diff of single lines with their context.
 
-use super::{Match, Place, key};
-use crate::annotations::{FunctionLines, LabelledLine, LineLabel, Record};
+use super::{Match, Place, key, knows_a_function};
+use crate::annotations::{FunctionLines, LabelledLine, LineLabel, Provenance, Record};
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -63,7 +63,8 @@ pub(super) fn lines<'r>(
     }
     let (mut changed, mut unmatched) = (Vec::new(), Vec::new());
     if open.iter().any(|line| !line.text.is_empty()) {
-        let places = text.get_or_init(|| Text::new(function)).places(&open, budget);
+        let sought: Vec<Sought<'_>> = open.iter().map(|line| Sought::new(record, line)).collect();
+        let places = text.get_or_init(|| Text::new(function)).places(&sought, budget);
         for (line, lines) in open.iter().zip(places) {
             match lines {
                 Some(Run { first, last, is_changed }) => {
@@ -86,24 +87,89 @@ pub(super) fn lines<'r>(
     Lines { found: found.into_iter().collect(), changed, unmatched }
 }
 
-/// How much of what the record labels the function holds: of each line most where its text is the same between the same
-/// neighbours, little where it is only similar.
-pub(super) fn points(
+/// How much of what a record labels a function holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Likeness {
+    /// Of each line most where its text is the same between the same neighbours, little where it is only similar.
+    pub(super) points: usize,
+    /// How many of the lines are there as they were.
+    pub(super) exact: usize,
+}
+
+pub(super) fn likeness(
     record: &Record,
     place: &Place<'_>,
     function: &FunctionLines<'_>,
     (text, budget): (&OnceCell<Text>, &Budget),
-) -> usize {
+) -> Likeness {
     let text = text.get_or_init(|| Text::new(function));
-    let of_line = |line: &LabelledLine| {
+    let mut likeness = Likeness::default();
+    for line in &record.lines {
         if line.text.is_empty() || !budget.spend(CANDIDATE_COST) {
-            return 0;
+            continue;
         }
         let is_there = matches!(known_place(record, line, place, function, Match::FileAndName), Known::At(_));
-        let best = text.candidates(line, budget).iter().map(|candidate| candidate.points(line)).max();
-        best.unwrap_or(0) + usize::from(is_there)
-    };
-    record.lines.iter().map(of_line).sum()
+        let candidates = text.candidates(&Sought::new(record, line), budget);
+        let best = candidates.iter().map(|candidate| candidate.points(line)).max().unwrap_or(0);
+        let is_exact = best > 0 && candidates.iter().any(|candidate| !candidate.is_changed);
+        likeness.points += best + usize::from(is_there);
+        likeness.exact += usize::from(is_there || is_exact);
+    }
+    likeness
+}
+
+/// A labelled line and what its record says of where it stood.
+struct Sought<'r> {
+    line: &'r LabelledLine,
+    before: Neighbour,
+    after: Neighbour,
+    /// The line of the function that it was, where its neighbours or its record's text do not say more.
+    number: Option<usize>,
+}
+
+/// The nearest line that is not blank.
+enum Neighbour {
+    Key(String),
+    /// There was none: the function began or ended here.
+    Edge,
+    /// The record does not say.
+    Unknown,
+}
+
+impl<'r> Sought<'r> {
+    fn new(record: &Record, line: &'r LabelledLine) -> Sought<'r> {
+        let is_region = record.body_sha256.is_none() && record.source == Some(Provenance::Imported);
+        let is_of_function = knows_a_function(record) && !is_region;
+        let neighbour = |text: &Option<String>, is_edge: bool| match text {
+            Some(text) => Neighbour::Key(key(text)),
+            None if is_of_function && is_edge => Neighbour::Edge,
+            None => Neighbour::Unknown,
+        };
+        let is_last = record.range.is_some_and(|(first, last)| last - first == line.line);
+        let before = neighbour(&line.before, line.line == 0);
+        let after = neighbour(&line.after, is_last);
+        let says_all = record.body_sha256.is_some()
+            && !matches!(before, Neighbour::Unknown)
+            && !matches!(after, Neighbour::Unknown);
+        Sought { line, before, after, number: (is_of_function && !says_all).then_some(line.line) }
+    }
+
+    /// How many of the neighbours are known.
+    fn known(&self) -> usize {
+        [&self.before, &self.after]
+            .iter()
+            .filter(|neighbour| !matches!(neighbour, Neighbour::Unknown))
+            .count()
+    }
+}
+
+impl Neighbour {
+    fn len(&self) -> usize {
+        match self {
+            Neighbour::Key(key) => key.len(),
+            Neighbour::Edge | Neighbour::Unknown => 0,
+        }
+    }
 }
 
 enum Known {
@@ -167,14 +233,17 @@ struct Candidate {
     context: usize,
     /// Similar, but not the same text.
     is_changed: bool,
+    /// The same text on the line of the number that the record says.
+    is_at_number: bool,
 }
 
 impl Candidate {
     fn points(self, line: &LabelledLine) -> usize {
+        let at_number = usize::from(self.is_at_number);
         match self.is_changed {
             true => self.context,
-            false if self.context == 0 && !is_telling(&line.text) => 0,
-            false => 3 + self.context,
+            false if self.context == 0 && !is_telling(&line.text) => at_number,
+            false => 3 + self.context + at_number,
         }
     }
 }
@@ -213,24 +282,26 @@ impl Text {
     }
 
     /// Whether each line stands here as it was, between the neighbours that it had, and some of them say something.
-    pub(super) fn holds(&self, lines: &[LabelledLine], budget: &Budget) -> bool {
+    pub(super) fn holds(&self, record: &Record, budget: &Budget) -> bool {
+        let lines = &record.lines;
         let holds = |line: &LabelledLine| {
             self.by_key.contains_key(&key(&line.text))
-                && self.candidates(line, budget).iter().any(|candidate| candidate.context == 2)
+                && self.candidates(&Sought::new(record, line), budget).iter().any(|found| found.context == 2)
         };
         lines.iter().any(|line| is_telling(&line.text)) && lines.iter().all(holds)
     }
 
     /// Per labelled line: where it is today.
-    fn places(&self, labelled: &[&LabelledLine], budget: &Budget) -> Vec<Option<Run>> {
+    fn places(&self, sought: &[Sought<'_>], budget: &Budget) -> Vec<Option<Run>> {
         let candidates: Vec<Vec<Candidate>> =
-            labelled.iter().map(|line| self.candidates(line, budget)).collect();
+            sought.iter().map(|line| self.candidates(line, budget)).collect();
+        let labelled: Vec<&LabelledLine> = sought.iter().map(|sought| sought.line).collect();
         let mut chosen: Vec<Option<Candidate>> = labelled
             .iter()
             .zip(&candidates)
             .map(|(line, all)| only_one(all, is_telling(&line.text)))
             .collect();
-        drop_second_claims(labelled, &mut chosen);
+        drop_second_claims(&labelled, &mut chosen);
         // What is certain says how far lines moved; it tells the others apart.
         let mut moved: Vec<(usize, isize)> = labelled
             .iter()
@@ -270,10 +341,8 @@ impl Text {
         self.lines[candidate.first].cast_signed() - line.line.cast_signed()
     }
 
-    fn candidates(&self, line: &LabelledLine, budget: &Budget) -> Vec<Candidate> {
-        let wanted = key(&line.text);
-        let before = line.before.as_deref().map(key);
-        let after = line.after.as_deref().map(key);
+    fn candidates(&self, sought: &Sought<'_>, budget: &Budget) -> Vec<Candidate> {
+        let wanted = key(&sought.line.text);
         if wanted.is_empty() {
             return Vec::new();
         }
@@ -284,88 +353,86 @@ impl Text {
             let candidate = |at: usize| Candidate {
                 first: at,
                 last: at,
-                context: usize::from(self.is_before(at, &before)) + usize::from(self.is_after(at, &after)),
+                context: self.context(at, sought),
                 is_changed: false,
+                is_at_number: sought.number == Some(self.lines[at]),
             };
             return same.iter().copied().map(candidate).collect();
         }
-        let broken = self.broken_differently(&wanted, &before, &after, budget);
+        let broken = self.broken_differently(&wanted, sought, budget);
         if !broken.is_empty() {
             return broken;
         }
-        self.edited(&wanted, &before, &after, budget)
+        self.edited(&wanted, sought, budget)
     }
 
-    fn is_before(&self, at: usize, before: &Option<String>) -> bool {
-        match (before, at.checked_sub(1)) {
-            (None, None) => true,
-            (Some(before), Some(above)) => self.keys[above] == *before,
+    /// How many of the neighbours that the record knows are beside a line.
+    fn context(&self, at: usize, sought: &Sought<'_>) -> usize {
+        let is = |beside: Option<&String>, neighbour: &Neighbour| match (neighbour, beside) {
+            (Neighbour::Key(key), Some(beside)) => key == beside,
+            (Neighbour::Edge, None) => true,
             _ => false,
-        }
-    }
-
-    fn is_after(&self, at: usize, after: &Option<String>) -> bool {
-        match (after, self.keys.get(at + 1)) {
-            (None, None) => true,
-            (Some(after), Some(below)) => below == after,
-            _ => false,
-        }
+        };
+        let above = at.checked_sub(1).and_then(|above| self.keys.get(above));
+        usize::from(is(above, &sought.before)) + usize::from(is(self.keys.get(at + 1), &sought.after))
     }
 
     /// The same text between the same neighbours, but with other line breaks.
-    fn broken_differently(
-        &self,
-        wanted: &str,
-        before: &Option<String>,
-        after: &Option<String>,
-        budget: &Budget,
-    ) -> Vec<Candidate> {
-        if !budget.spend(self.body.len()) {
+    fn broken_differently(&self, wanted: &str, sought: &Sought<'_>, budget: &Budget) -> Vec<Candidate> {
+        if sought.known() == 0 || !budget.spend(self.body.len()) {
             return Vec::new();
         }
-        let context = before.as_ref().map_or(0, String::len) + after.as_ref().map_or(0, String::len);
+        let length = sought.before.len() + sought.after.len();
         let key_at = |offset: usize| self.starts.partition_point(|start| *start <= offset) - 1;
+        let is_between = |head: &str, tail: &str| {
+            let is_below = match &sought.before {
+                Neighbour::Key(before) => head.ends_with(before.as_str()),
+                Neighbour::Edge => head.is_empty(),
+                Neighbour::Unknown => true,
+            };
+            is_below
+                && match &sought.after {
+                    Neighbour::Key(after) => tail.starts_with(after.as_str()),
+                    Neighbour::Edge => tail.is_empty(),
+                    Neighbour::Unknown => true,
+                }
+        };
         self.body
             .match_indices(wanted)
-            .take_while(|_| budget.spend(CANDIDATE_COST + context))
-            .filter(|(start, _)| {
-                let (head, tail) = (&self.body[..*start], &self.body[start + wanted.len()..]);
-                before.as_ref().map_or(head.is_empty(), |before| head.ends_with(before.as_str()))
-                    && after.as_ref().map_or(tail.is_empty(), |after| tail.starts_with(after.as_str()))
-            })
+            .take_while(|_| budget.spend(CANDIDATE_COST + length))
+            .filter(|(start, _)| is_between(&self.body[..*start], &self.body[start + wanted.len()..]))
             .map(|(start, _)| Candidate {
                 first: key_at(start),
                 last: key_at(start + wanted.len() - 1),
-                context: 2,
+                context: sought.known(),
                 is_changed: false,
+                is_at_number: false,
             })
             .collect()
     }
 
     /// A line whose text changed: similar, and between the same neighbours, or very similar and beside one of them.
-    fn edited(
-        &self,
-        wanted: &str,
-        before: &Option<String>,
-        after: &Option<String>,
-        budget: &Budget,
-    ) -> Vec<Candidate> {
+    fn edited(&self, wanted: &str, sought: &Sought<'_>, budget: &Budget) -> Vec<Candidate> {
         const BETWEEN_BOTH: f32 = 0.5;
         const BESIDE_ONE: f32 = 0.8;
-        let of =
-            |key: &Option<String>| key.as_ref().and_then(|key| self.by_key.get(key)).into_iter().flatten();
+        let of = |neighbour: &Neighbour| match neighbour {
+            Neighbour::Key(key) => self.by_key.get(key).map(Vec::as_slice).unwrap_or_default(),
+            Neighbour::Edge | Neighbour::Unknown => &[],
+        };
+        let (before, after) = (of(&sought.before), of(&sought.after));
         let last = self.keys.len().checked_sub(1);
-        let below = of(before).map(|above| above + 1).chain(before.is_none().then_some(0));
-        let above =
-            of(after).filter_map(|below| below.checked_sub(1)).chain(last.filter(|_| after.is_none()));
-        if !budget.spend((of(before).count() + of(after).count()).saturating_mul(CANDIDATE_COST)) {
+        let is_first = matches!(sought.before, Neighbour::Edge);
+        let is_last = matches!(sought.after, Neighbour::Edge);
+        if !budget.spend((before.len() + after.len()).saturating_mul(CANDIDATE_COST)) {
             return Vec::new();
         }
+        let below = before.iter().map(|above| above + 1).chain(is_first.then_some(0));
+        let above = after.iter().filter_map(|below| below.checked_sub(1)).chain(last.filter(|_| is_last));
         let beside: BTreeSet<usize> = below.chain(above).filter(|at| *at < self.keys.len()).collect();
         beside
             .into_iter()
             .filter_map(|at| {
-                let context = usize::from(self.is_before(at, before)) + usize::from(self.is_after(at, after));
+                let context = self.context(at, sought);
                 let least = if context == 2 { BETWEEN_BOTH } else { BESIDE_ONE };
                 let both = wanted.len() + self.keys[at].len();
                 let short = wanted.len() <= MOST_COMPARED && self.keys[at].len() <= MOST_COMPARED;
@@ -373,7 +440,8 @@ impl Text {
                 let is_similar = short
                     && budget.spend(both * both / 4)
                     && similar::TextDiff::from_chars(wanted, self.keys[at].as_str()).ratio() >= least;
-                is_similar.then_some(Candidate { first: at, last: at, context, is_changed: true })
+                let (is_changed, is_at_number) = (true, false);
+                is_similar.then_some(Candidate { first: at, last: at, context, is_changed, is_at_number })
             })
             .collect()
     }
@@ -402,14 +470,16 @@ fn drop_second_claims(labelled: &[&LabelledLine], chosen: &mut [Option<Candidate
     }
 }
 
-/// The candidate that stands out: the only one, or the only one with the most context. A line that says next to nothing,
-/// such as a brace, needs a neighbour.
+/// The candidate that stands out: the only one, or the only one with the most context, or of those the one whose number is
+/// the record's. A line that says next to nothing, such as a brace, needs a neighbour or its number.
 fn only_one(candidates: &[Candidate], is_telling: bool) -> Option<Candidate> {
     let most = candidates.iter().map(|candidate| candidate.context).max()?;
-    let mut best = candidates.iter().filter(|candidate| candidate.context == most);
-    let (first, second) = (best.next().copied(), best.next());
+    let best = || candidates.iter().copied().filter(|candidate| candidate.context == most);
+    if let Some(numbered) = best().find(|candidate| candidate.is_at_number) {
+        return Some(numbered);
+    }
     let is_alone = is_telling && candidates.len() == 1;
-    first.filter(|_| second.is_none() && (most > 0 || is_alone))
+    best().next().filter(|_| best().nth(1).is_none() && (most > 0 || is_alone))
 }
 
 fn is_telling(text: &str) -> bool {

@@ -43,6 +43,12 @@ impl Store {
         let failed = |path: &Path, what: &str, error: std::io::Error| {
             Failure::new(format!("{}: {what}: {error}", shown(path)))
         };
+        if folder.exists() && !folder.is_dir() {
+            return Err(Failure::new(format!(
+                "{} is a file, not a folder: name a folder for the reports and results with --out",
+                shown(folder)
+            )));
+        }
         std::fs::create_dir_all(folder).map_err(|error| failed(folder, "cannot be made", error))?;
         // Before hours of work, not after them.
         for name in REPORTS {
@@ -377,7 +383,13 @@ fn differences(path: &str, there: &Value, here: &Value, found: &mut Vec<String>)
         }
         _ if there == here => {}
         _ => {
-            let short = |value: &Value| value.to_string().chars().take(SHOWN_CHARACTERS).collect::<String>();
+            let short = |value: &Value| {
+                let text = value.to_string();
+                match text.char_indices().nth(SHOWN_CHARACTERS) {
+                    Some((end, _)) => format!("{}…", &text[..end]),
+                    None => text,
+                }
+            };
             let path = if path.is_empty() { "what it holds" } else { path };
             found.push(format!("{path} is {} there and {} here", short(there), short(here)));
         }
