@@ -194,6 +194,21 @@ fn repeated_lines_are_told_apart_by_their_neighbours() {
     assert_eq!((lines(&matched), unmatched(&matched)), (vec![], vec![4]));
 }
 
+/// The number of a record without a hash is that of the file, where another of the equal lines may stand by now.
+#[test]
+fn a_moved_function_without_a_hash_keeps_its_repeated_lines() {
+    let code = "int f0(char *p)\n{\n    free(p);\n    free(p);\n    log(p);\n    return 0;\n}";
+    for flaws in [&[3][..], &[2, 3], &[2]] {
+        let labelled =
+            Record { body_sha256: None, body_sha256_ws: None, ..record("a.c", "f0", 0, code, flaws) };
+        for moved in [0, 1, 2] {
+            let records = [labelled.clone()];
+            let found = one(&records, place("a.c", "f0", moved, code));
+            assert_eq!(lines(&found), flaws, "{moved} lines further down");
+        }
+    }
+}
+
 #[test]
 fn equal_blocks_are_told_apart_by_how_far_others_moved() {
     let block = "  lock(m);\n  n++;\n  unlock(m);\n";

@@ -206,10 +206,23 @@ fn known_place(
         && at < function.count()
         && !function.is_blank(at)
         && key(function.line(at)) == key(&line.text)
+        && stands_between(line, function, at)
     {
         return Known::At(at);
     }
     Known::ByText
+}
+
+/// Whether the neighbours that a labelled line had, as far as they are known, are beside a line: of several equal lines
+/// another may have come to the number that the record says.
+fn stands_between(line: &LabelledLine, function: &FunctionLines<'_>, at: usize) -> bool {
+    let agrees = |beside: Option<usize>, wanted: &Option<String>| match (beside, wanted) {
+        (Some(beside), Some(wanted)) => key(function.line(beside)) == key(wanted),
+        _ => true,
+    };
+    let above = (0..at).rev().find(|above| !function.is_blank(*above));
+    let below = (at + 1..function.count()).find(|below| !function.is_blank(*below));
+    agrees(above, &line.before) && agrees(below, &line.after)
 }
 
 /// The function's lines that are not blank, by what they hold but blanks.
