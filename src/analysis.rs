@@ -197,13 +197,11 @@ impl Finding {
         shown_probability(self.probability, self.threshold)
     }
 
-    /// The `count` most relevant lines, best first. The least relevant ones of a function, whose score is 0, are not among
-    /// them however short it is.
+    /// The `count` most relevant lines ([`LineScore::is_top`]), best first.
     pub fn top_lines(&self, count: usize) -> Vec<LineScore> {
-        let mut lines = self.lines.clone();
-        lines.retain(|line| line.score > 0.0);
+        let mut lines: Vec<LineScore> =
+            self.lines.iter().copied().filter(|line| line.is_top(count)).collect();
         lines.sort_by_key(|line| line.rank);
-        lines.truncate(count);
         lines
     }
 }

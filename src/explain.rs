@@ -196,10 +196,10 @@ fn rows_per_run(tokens: usize) -> usize {
 
 /// The same for runs with a backward pass.
 fn rows_per_backward_run(tokens: usize, provider: &str) -> usize {
-    let rows = |most: usize| (most / tokens.max(1)).max(1);
+    let most = rows_per_run(tokens);
     match provider {
-        "cpu" => rows(TOKENS_PER_BACKWARD_RUN).max(LEAST_ROWS).min(rows(TOKENS_PER_RUN)),
-        _ => rows(TOKENS_PER_RUN),
+        "cpu" => (TOKENS_PER_BACKWARD_RUN / tokens.max(1)).max(LEAST_ROWS).min(most),
+        _ => most,
     }
 }
 

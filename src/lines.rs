@@ -21,6 +21,14 @@ pub struct LineScore {
     pub rank: usize,
 }
 
+impl LineScore {
+    /// Whether it is among the `count` most relevant lines. The least relevant ones of a function, whose score is 0, are
+    /// not, however short it is.
+    pub fn is_top(&self, count: usize) -> bool {
+        self.rank <= count && self.score > 0.0
+    }
+}
+
 /// The lines of one function: scored lines and unseen lines, both in line order and disjoint.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LineScores {

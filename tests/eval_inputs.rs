@@ -9,15 +9,7 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
-use support::command::{err, linelens, out, run};
-
-fn workspace(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        std::fs::write(folder.path().join(name), text).unwrap();
-    }
-    folder
-}
+use support::command::{err, linelens, out, run, workspace};
 
 /// A vulnerable function, its fix, and another one.
 fn dataset(name: &str) -> String {
@@ -29,7 +21,26 @@ fn dataset(name: &str) -> String {
         json!({"func": fixed, "target": 0, "flaw_lines": [], "pair_id": name}),
         json!({"func": other, "target": 0, "flaw_lines": []}),
     ];
+    jsonl(&rows)
+}
+
+fn jsonl(rows: &[Value]) -> String {
     rows.iter().map(|row| format!("{row}\n")).collect()
+}
+
+/// A workspace with one source and its ground truth.
+fn labelled(name: &str, source: &str, rows: &[Value]) -> tempfile::TempDir {
+    let folder = workspace(&[(name, source)]);
+    std::fs::create_dir(folder.path().join(".linelens")).unwrap();
+    std::fs::write(folder.path().join(".linelens/annotations.jsonl"), jsonl(rows)).unwrap();
+    folder
+}
+
+/// What `annotations check` says of a file without a bad row.
+fn checked(folder: &Path, file: &str) -> String {
+    let checked = run(folder, &["annotations", "check", file]);
+    assert!(checked.status.success(), "no bad row: {}", err(&checked));
+    err(&checked)
 }
 
 const NO_METHODS: [&str; 3] = ["eval", "--methods", "none"];
@@ -162,7 +173,7 @@ fn an_unpacked_row_of_two_functions_has_its_truth_where_the_lines_are() {
 
 #[test]
 fn agreement_counts_what_data_sets_say() {
-    let folder = workspace(&[]);
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let code = "int f(char *a)\n{\n\tgets(a);\n\treturn 1;\n}\n";
     let mut files = Vec::new();
@@ -237,14 +248,9 @@ fn check_names_the_records_whose_functions_are_gone() {
         json!({"file": "a.c", "function": "f", "range": [1, 4], "label": "benign", "annotator": "me"}),
         json!({"file": "b.c", "function": "f", "range": [1, 4], "label": "benign", "annotator": "me"}),
     ];
-    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    let folder = workspace(&[("a.c", source)]);
+    let folder = labelled("a.c", source, &rows);
     let path = folder.path();
-    std::fs::create_dir(path.join(".linelens")).unwrap();
-    std::fs::write(path.join(".linelens/annotations.jsonl"), rows).unwrap();
-    let checked = run(path, &["annotations", "check", ".linelens/annotations.jsonl"]);
-    assert!(checked.status.success(), "no bad row: {}", err(&checked));
-    let said = err(&checked);
+    let said = checked(path, ".linelens/annotations.jsonl");
     assert!(
         said.contains(
             "row 1: unmatched: gone, vulnerable with 1 labelled line, belongs to none of the functions that a.c has now"
@@ -312,14 +318,9 @@ fn check_names_renamed_functions_and_records_that_were_set_aside() {
         json!({"file": "a.cpp", "function": "kept", "range": [8, 10], "label": "benign", "annotator": "me",
             "body_sha256": sha256("int kept(int a) {\n    return a + 1;\n}")}),
     ];
-    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    let folder = workspace(&[("a.cpp", &source)]);
+    let folder = labelled("a.cpp", &source, &rows);
     let path = folder.path();
-    std::fs::create_dir(path.join(".linelens")).unwrap();
-    std::fs::write(path.join(".linelens/annotations.jsonl"), rows).unwrap();
-    let checked = run(path, &["annotations", "check", ".linelens/annotations.jsonl"]);
-    assert!(checked.status.success(), "no bad row: {}", err(&checked));
-    let said = err(&checked);
+    let said = checked(path, ".linelens/annotations.jsonl");
     assert!(
         said.contains(
             "row 1: taken for renamed of a.cpp: approximate: labelled as parse, found by its lines"
@@ -355,13 +356,10 @@ fn check_says_what_is_the_case_with_unpacked_rows() {
         json!({"func": two, "target": 1, "flaw_lines": []}),
         json!({"func": macros, "target": 1, "flaw_lines": [1]}),
     ];
-    let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
-    let folder = workspace(&[("d.jsonl", &rows)]);
+    let folder = workspace(&[("d.jsonl", &jsonl(&rows))]);
     let path = folder.path();
     assert!(run(path, &["unpack", "d.jsonl", "there"]).status.success());
-    let checked = run(path, &["annotations", "check", "there/.linelens/annotations.jsonl"]);
-    let said = err(&checked);
-    assert!(checked.status.success(), "{said}");
+    let said = checked(path, "there/.linelens/annotations.jsonl");
     assert!(
         said.contains("row 2: unmatched: vulnerable, is of the text in lines 1 to 8 of 000/000000-"),
         "{said}"

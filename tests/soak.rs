@@ -604,22 +604,29 @@ impl Soak {
         }
     }
 
+    /// Gives an open document a text that holds `unseen`, and says where.
+    fn change_to(&mut self, which: usize, unseen: &str) -> Value {
+        let document = &mut self.documents[which];
+        document.version += 1;
+        document.text = document.original.replace("int sum = 1;", unseen);
+        self.client.change(&document.uri, document.version, json!([{"text": document.text}]));
+        position(&document.text, document.text.find(unseen).unwrap())
+    }
+
+    fn explain_at(&mut self, which: usize, at: &Value, method: &str) {
+        let (uri, version) = (self.documents[which].uri.clone(), self.documents[which].version);
+        let params = json!({"textDocument": {"uri": uri}, "position": at, "method": method});
+        let id = self.request("linelens/explain", params);
+        self.asked.insert(id, Some((which, version)));
+    }
+
     /// Has as many texts explained as the server remembers, and more, so that what it remembers grows no more afterwards.
     fn fill(&mut self) {
         for number in 0..REMEMBERED {
             let which = number % self.documents.len();
-            let unseen = format!("int sum = {number}7;");
-            let document = &mut self.documents[which];
-            document.version += 1;
-            document.text = document.original.replace("int sum = 1;", &unseen);
-            self.client.change(&document.uri, document.version, json!([{"text": document.text}]));
-            let (uri, version) = (document.uri.clone(), document.version);
-            let inside = document.text.find(&unseen).unwrap();
-            let at = position(&document.text, inside);
+            let at = self.change_to(which, &format!("int sum = {number}7;"));
             for method in ["attnlrp", "gradient-x-input"] {
-                let params = json!({"textDocument": {"uri": uri}, "position": at, "method": method});
-                let id = self.request("linelens/explain", params);
-                self.asked.insert(id, Some((which, version)));
+                self.explain_at(which, &at, method);
             }
             while !self.asked.is_empty() {
                 self.listen(Duration::from_millis(5));
@@ -632,21 +639,17 @@ impl Soak {
     fn rest(&mut self, seconds: u64) -> (Sample, f64) {
         self.command("linelens.setMethod", json!("attention:last"));
         let unseen = format!("int sum = {};", self.begun.elapsed().as_nanos());
+        let mut at = None;
         for which in 0..self.documents.len() {
             if !self.documents[which].is_open {
                 self.open(which);
             }
-            let document = &mut self.documents[which];
-            document.version += 1;
-            document.text = document.original.replace("int sum = 1;", &unseen);
-            self.client.change(&document.uri, document.version, json!([{"text": document.text}]));
+            let there = self.change_to(which, &unseen);
+            at.get_or_insert(there);
         }
-        let text = self.documents[0].text.clone();
-        let inside = text.find(&unseen).unwrap();
+        let at = at.unwrap();
         for method in METHODS {
-            let params = json!({"textDocument": {"uri": self.documents[0].uri}, "position": position(&text, inside), "method": method});
-            let id = self.request("linelens/explain", params);
-            self.asked.insert(id, Some((0, self.documents[0].version)));
+            self.explain_at(0, &at, method);
         }
         let deadline = Instant::now() + self.client.patience;
         while !(self.asked.is_empty() && self.client.quiescent) {

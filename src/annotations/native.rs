@@ -105,7 +105,7 @@ struct RecordRow {
     body_sha256: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body_sha256_ws: Option<String>,
-    label: LabelName,
+    label: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lines: Vec<LineRow>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -121,7 +121,7 @@ struct RecordRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<SourceName>,
+    source: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
@@ -134,13 +134,13 @@ struct LineRow {
     before: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
-    label: LineLabelName,
+    label: &'static str,
 }
 
 #[derive(Serialize)]
 struct PairRow {
     id: String,
-    role: RoleName,
+    role: &'static str,
 }
 
 #[derive(Serialize)]
@@ -149,42 +149,20 @@ struct DatasetRowRow {
     row: String,
 }
 
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum LabelName {
-    Vulnerable,
-    Benign,
-    Unsure,
-}
+/// What the format calls each value.
+type Names<T> = &'static [(&'static str, T)];
 
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum LineLabelName {
-    Flaw,
-    Unsure,
-}
-
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum RoleName {
-    Before,
-    After,
-}
-
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum SourceName {
-    Manual,
-    Diff,
-    Imported,
-}
-
-const LABELS: &[(&str, Label)] =
+const LABELS: Names<Label> =
     &[("vulnerable", Label::Vulnerable), ("benign", Label::Benign), ("unsure", Label::Unsure)];
-const LINE_LABELS: &[(&str, LineLabel)] = &[("flaw", LineLabel::Flaw), ("unsure", LineLabel::Unsure)];
-const ROLES: &[(&str, Role)] = &[("before", Role::Before), ("after", Role::After)];
-const SOURCES: &[(&str, Provenance)] =
+const LINE_LABELS: Names<LineLabel> = &[("flaw", LineLabel::Flaw), ("unsure", LineLabel::Unsure)];
+const ROLES: Names<Role> = &[("before", Role::Before), ("after", Role::After)];
+const SOURCES: Names<Provenance> =
     &[("manual", Provenance::Manual), ("diff", Provenance::Diff), ("imported", Provenance::Imported)];
+
+/// Every value has a name.
+fn name_of<T: PartialEq>(names: Names<T>, value: T) -> &'static str {
+    names.iter().find(|(_, of)| *of == value).map_or("", |(name, _)| name)
+}
 
 fn record(fields: &Fields<'_>) -> Result<Record, String> {
     let label = fields.needed("label", fields.one_of("label", LABELS)?)?;
@@ -245,32 +223,21 @@ impl RecordRow {
             range: record.range.map(|(first, last)| [first + 1, last + 1]),
             body_sha256: record.body_sha256.clone(),
             body_sha256_ws: record.body_sha256_ws.clone(),
-            label: match record.label {
-                Label::Vulnerable => LabelName::Vulnerable,
-                Label::Benign => LabelName::Benign,
-                Label::Unsure => LabelName::Unsure,
-            },
+            label: name_of(LABELS, record.label),
             lines: record.lines.iter().map(LineRow::from_line).collect(),
             cwe: record.cwe.clone(),
             cve: record.cve.clone(),
-            pair: record.pair.as_ref().map(|pair| PairRow {
-                id: pair.id.clone(),
-                role: match pair.role {
-                    Role::Before => RoleName::Before,
-                    Role::After => RoleName::After,
-                },
-            }),
+            pair: record
+                .pair
+                .as_ref()
+                .map(|pair| PairRow { id: pair.id.clone(), role: name_of(ROLES, pair.role) }),
             dataset: record
                 .dataset
                 .as_ref()
                 .map(|dataset| DatasetRowRow { name: dataset.name.clone(), row: dataset.row.clone() }),
             annotator: record.annotator.clone(),
             time: record.time.clone(),
-            source: record.source.map(|source| match source {
-                Provenance::Manual => SourceName::Manual,
-                Provenance::Diff => SourceName::Diff,
-                Provenance::Imported => SourceName::Imported,
-            }),
+            source: record.source.map(|source| name_of(SOURCES, source)),
             note: record.note.clone(),
         }
     }
@@ -283,10 +250,7 @@ impl LineRow {
             text: line.text.clone(),
             before: line.before.clone(),
             after: line.after.clone(),
-            label: match line.label {
-                LineLabel::Flaw => LineLabelName::Flaw,
-                LineLabel::Unsure => LineLabelName::Unsure,
-            },
+            label: name_of(LINE_LABELS, line.label),
         }
     }
 }

@@ -135,6 +135,14 @@ pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
+/// The beginning of a text, not longer than a message bears.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
 /// What is said of the problems beyond the first `listed`.
 pub(super) fn further(count: usize, listed: usize, one: &str, many: &str) -> Option<String> {
     let more = count.checked_sub(listed).filter(|more| *more > 0)?;

@@ -2,6 +2,7 @@
 //! out of the folder they are relative to.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// The URI of a relative path that is written with `/`; `None` if it is absolute, empty, or leads out of its folder.
 pub fn from_path(path: &str) -> Option<String> {
@@ -9,9 +10,13 @@ pub fn from_path(path: &str) -> Option<String> {
     is_inside(path).then(|| encode(path.as_bytes()))
 }
 
-/// The URI of names below a folder, whatever they hold: a name that is not Unicode is encoded by its bytes, as a backslash
-/// is. What [`to_path`] refuses can still be told apart.
-pub fn from_names<'n>(names: impl Iterator<Item = &'n OsStr>) -> Option<String> {
+/// The URI of a file, relative to a folder that holds it, whatever the names hold: one that is not Unicode is encoded by its
+/// bytes, as a backslash is. What [`to_path`] refuses can still be told apart.
+pub fn below(folder: &Path, file: &Path) -> Option<String> {
+    from_names(file.strip_prefix(folder).ok()?.components().map(|name| name.as_os_str()))
+}
+
+fn from_names<'n>(names: impl Iterator<Item = &'n OsStr>) -> Option<String> {
     let names: Vec<String> = names
         .map(|name| name.as_encoded_bytes())
         .map(|name| (!matches!(name, b"" | b"." | b"..")).then(|| encode(name)))

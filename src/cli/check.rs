@@ -206,8 +206,7 @@ impl Reporter<'_> {
     }
 
     fn uri(&self, path: &Path) -> Option<String> {
-        let path = path.canonicalize().ok()?;
-        uri::from_names(path.strip_prefix(&self.base).ok()?.components().map(|name| name.as_os_str()))
+        uri::below(&self.base, &path.canonicalize().ok()?)
     }
 
     /// The summary is no result of the JSON format, whose every line is a finding.

@@ -7,7 +7,7 @@ use super::set_up;
 use crate::analysis::{AnalysisError, Analyzer, Options};
 use crate::annotations::broken;
 use crate::annotations::dataset::MOST_ROW_BYTES;
-use crate::annotations::problem::counted;
+use crate::annotations::problem::{counted, shortened};
 use crate::detector::Cancellation;
 use crate::evaluation;
 use crate::text::LineIndex;
@@ -203,9 +203,8 @@ fn not_a_row(bytes: &[u8]) -> String {
     match fields.get("func").map(|func| func.get()) {
         None => "there is no field `func`: expected the text of a function".to_string(),
         Some(func) if !func.starts_with('"') => {
-            let start: String = func.chars().take(40).collect();
-            let more = if start.len() < func.len() { "…" } else { "" };
-            format!("`func` is {start}{more}, expected the text of a function in double quotes")
+            let start = shortened(func, 40);
+            format!("`func` is {start}, expected the text of a function in double quotes")
         }
         Some(_) => "a field is given twice: expected `id` and `func` once each".to_string(),
     }

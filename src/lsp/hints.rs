@@ -104,7 +104,7 @@ pub(crate) fn highlights(
     top: usize,
     encoding: PositionEncoding,
 ) -> Vec<DocumentHighlight> {
-    let best = finding.lines.iter().filter(|score| score.rank <= top && score.score > 0.0);
+    let best = finding.lines.iter().filter(|score| score.is_top(top));
     best.map(|score| DocumentHighlight {
         range: to_proto::range(snapshot, to_proto::line_span(snapshot, score.line), encoding),
         kind: Some(DocumentHighlightKind::TEXT),

@@ -151,8 +151,7 @@ impl ProgressCentre {
             Some(token) => (token, None),
             None => {
                 let token = self.fresh();
-                let cancel = cancel.unwrap_or_else(|| Arc::new(|| ()));
-                let expected = self.register(Some(&token), move || cancel());
+                let expected = cancel.and_then(|cancel| self.register(Some(&token), move || cancel()));
                 if !self.create(&token).await {
                     return;
                 }

@@ -127,7 +127,7 @@ impl View {
     pub(crate) fn relevant_lines(&self) -> impl Iterator<Item = (&Finding, &LineScore)> {
         let top = self.settings.top_lines.max(1);
         self.relevant().flat_map(move |Seen { finding, .. }| {
-            let best = finding.lines.iter().filter(move |line| line.rank <= top && line.score > 0.0);
+            let best = finding.lines.iter().filter(move |line| line.is_top(top));
             best.map(move |line| (finding, line))
         })
     }

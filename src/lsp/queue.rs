@@ -314,8 +314,9 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    /// Stops the run in progress, if it is a sweep's.
-    pub(crate) fn cancel_sweep(&self) {
+    /// Ends a sweep, and stops the run in progress if it is one's.
+    pub(crate) fn stop_sweep(&self, sweep: &Cancellation) {
+        sweep.cancel();
         let state = self.lock();
         if let Some(running) = state.running.as_ref().filter(|running| running.kind == Kind::Sweep) {
             running.cancel.cancel();

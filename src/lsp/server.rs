@@ -314,11 +314,14 @@ impl Server {
 
 /// Cancels the work of a request whose handler is dropped, which is how tower-lsp cancels one.
 #[derive(Debug)]
-struct CancelOnDrop(Cancellation, #[allow(dead_code)] Option<Expected>);
+struct CancelOnDrop {
+    cancel: Cancellation,
+    _expected: Option<Expected>,
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.cancel.cancel();
     }
 }
 

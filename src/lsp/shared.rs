@@ -1,7 +1,7 @@
 //! What handlers and worker share.
 
 use crate::config::{Problem, Settings};
-use crate::detector::DetectorInfo;
+use crate::detector::{Cancellation, DetectorInfo};
 use crate::explain::{Layer, Method};
 use crate::lsp::documents::Documents;
 use crate::lsp::model_files::ModelFiles;
@@ -109,6 +109,15 @@ impl Shared {
             checks_model: AtomicBool::default(),
             status: Mutex::default(),
             shown: Mutex::default(),
+        }
+    }
+
+    /// Ends a sweep, whoever asks for it.
+    pub(crate) fn stopping(self: &Arc<Self>, sweep: &Cancellation) -> impl Fn() + Send + Sync + use<> {
+        let (sweep, shared) = (sweep.clone(), Arc::downgrade(self));
+        move || match shared.upgrade() {
+            Some(shared) => shared.queue.stop_sweep(&sweep),
+            None => sweep.cancel(),
         }
     }
 

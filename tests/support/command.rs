@@ -24,7 +24,7 @@ pub fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-pub fn workspace(files: &[(&str, String)]) -> tempfile::TempDir {
+pub fn workspace(files: &[(&str, impl AsRef<[u8]>)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         std::fs::write(folder.path().join(name), text).unwrap();

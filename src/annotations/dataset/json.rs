@@ -3,7 +3,7 @@
 use super::rows::{Input, JsonRows, NumberedRow};
 use super::{Format, identifiers, sample, strict};
 use crate::annotations::native;
-use crate::annotations::problem::{RowError, RowProblem};
+use crate::annotations::problem::{self, RowError, RowProblem};
 use crate::annotations::{FunctionLines, Label, Pair, Provenance, Record, Role, Sample, diff, uri};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -419,11 +419,7 @@ fn target(fields: &Map<String, Value>, field: &'static str) -> Result<bool, RowP
 }
 
 pub(super) fn shortened(text: &str) -> String {
-    const MOST: usize = 40;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_string(),
-    }
+    problem::shortened(text, 40)
 }
 
 fn optional<'a>(fields: &'a Map<String, Value>, field: &'static str) -> Result<Option<&'a str>, RowProblem> {

@@ -1,6 +1,7 @@
 //! The fields of a row, each of the type that the format says, or a sentence about the one that is not. `null` is the same
 //! as no field.
 
+use crate::annotations::problem::shortened;
 use serde_json::{Map, Value};
 
 /// An object in a row, and what its fields' names begin with in messages.
@@ -111,12 +112,6 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Array(list) => format!("a list of {}", list.len()),
         Value::Object(_) => "an object".to_string(),
-        other => {
-            let text = other.to_string();
-            match text.char_indices().nth(MOST) {
-                Some((end, _)) => format!("{}…", &text[..end]),
-                None => text,
-            }
-        }
+        other => shortened(&other.to_string(), MOST),
     }
 }

@@ -7,6 +7,7 @@ use super::splits::shown;
 use crate::annotations::atomic::{self, AtomicFile};
 use crate::annotations::broken;
 use crate::annotations::dataset::MOST_ROW_BYTES;
+use crate::annotations::problem::shortened;
 use crate::evaluation::{Explanation, Score};
 use crate::explain::Method;
 use serde_json::Value;
@@ -383,13 +384,7 @@ fn differences(path: &str, there: &Value, here: &Value, found: &mut Vec<String>)
         }
         _ if there == here => {}
         _ => {
-            let short = |value: &Value| {
-                let text = value.to_string();
-                match text.char_indices().nth(SHOWN_CHARACTERS) {
-                    Some((end, _)) => format!("{}…", &text[..end]),
-                    None => text,
-                }
-            };
+            let short = |value: &Value| shortened(&value.to_string(), SHOWN_CHARACTERS);
             let path = if path.is_empty() { "what it holds" } else { path };
             found.push(format!("{path} is {} there and {} here", short(there), short(here)));
         }

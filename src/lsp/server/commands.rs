@@ -101,7 +101,7 @@ impl Server {
         let cancel = Cancellation::new();
         let by_token = cancel.clone();
         let token = params.work_done_token.as_ref();
-        let expected = self.shared.progress.register(token, move || by_token.cancel());
+        let _expected = self.shared.progress.register(token, move || by_token.cancel());
         self.ask(ExplainJob {
             ask: Ask::Finding,
             snapshot,
@@ -112,7 +112,7 @@ impl Server {
             cancel: cancel.clone(),
             answer: sender,
         });
-        Ok((answer, CancelOnDrop(cancel, expected)))
+        Ok((answer, CancelOnDrop { cancel, _expected }))
     }
 
     fn ask(&self, job: ExplainJob) {
@@ -139,7 +139,7 @@ impl Server {
             cancel: cancel.clone(),
             answer: sender,
         });
-        (answer, CancelOnDrop(cancel, None))
+        (answer, CancelOnDrop { cancel, _expected: None })
     }
 
     pub(super) fn open_document(&self, uri: &Uri) -> Result<Arc<Snapshot>> {

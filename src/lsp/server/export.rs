@@ -156,12 +156,8 @@ fn flagged_and_ignored(swept: &Swept) -> usize {
 
 /// A relative URI; of what lies elsewhere, which only an open document does, the whole one.
 fn relative_uri(uri: &Uri, root: &Path) -> String {
-    let relative = || {
-        let path = from_proto::file_path(uri)?;
-        let names = path.strip_prefix(root).ok()?;
-        crate::annotations::uri::from_names(names.components().map(|name| name.as_os_str()))
-    };
-    relative().unwrap_or_else(|| uri.as_str().to_string())
+    let relative = from_proto::file_path(uri).and_then(|path| crate::annotations::uri::below(root, &path));
+    relative.unwrap_or_else(|| uri.as_str().to_string())
 }
 
 fn sarif(

@@ -29,7 +29,7 @@ struct StopOnDrop {
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         if !self.is_done {
-            stop(&self.cancel, &self.shared);
+            self.shared.queue.stop_sweep(&self.cancel);
         }
     }
 }
@@ -39,11 +39,6 @@ pub(super) struct Asked {
     token: Option<ProgressToken>,
     cancel: Cancellation,
     _expected: Option<Expected>,
-}
-
-fn stop(cancel: &Cancellation, shared: &Shared) {
-    cancel.cancel();
-    shared.queue.cancel_sweep();
 }
 
 impl Server {
@@ -102,12 +97,7 @@ impl Server {
 
     pub(super) fn asked(&self, token: Option<ProgressToken>) -> Asked {
         let cancel = Cancellation::new();
-        let (by_token, shared) = (cancel.clone(), Arc::downgrade(&self.shared));
-        let _expected = self.shared.progress.register(token.as_ref(), move || {
-            if let Some(shared) = shared.upgrade() {
-                stop(&by_token, &shared);
-            }
-        });
+        let _expected = self.shared.progress.register(token.as_ref(), self.shared.stopping(&cancel));
         Asked { token, cancel, _expected }
     }
 

@@ -49,14 +49,7 @@ struct Closed {
 
 impl Worker {
     pub(super) fn start_sweep(&mut self, mut job: SweepJob) {
-        let cancel = job.cancel.clone();
-        let shared = Arc::downgrade(&self.shared);
-        let stop = move || {
-            cancel.cancel();
-            if let Some(shared) = shared.upgrade() {
-                shared.queue.cancel_sweep();
-            }
-        };
+        let stop = self.shared.stopping(&job.cancel);
         let left: VecDeque<Target> = std::mem::take(&mut job.targets).into();
         let work = self.shared.progress.begin(job.title.clone(), job.token.clone(), Some(Arc::new(stop)));
         let total = left.len();
