@@ -533,11 +533,15 @@ fn knows_a_function(record: &Record) -> bool {
     record.function.is_some() || record.body_sha256.is_some()
 }
 
+/// Whether a record's range is that of lines in a function, as in SARIF.
+fn is_region(record: &Record) -> bool {
+    record.body_sha256.is_none() && record.source == Some(Provenance::Imported)
+}
+
 /// Whether both are regions that one SARIF log marks, not what somebody says of a whole function.
 fn are_regions_of_one_log(a: &Record, b: &Record) -> bool {
     let log = |record: &Record| {
-        let is_region = record.body_sha256.is_none() && record.source == Some(Provenance::Imported);
-        record.dataset.as_ref().filter(|_| is_region).map(|dataset| dataset.name.clone())
+        record.dataset.as_ref().filter(|_| is_region(record)).map(|dataset| dataset.name.clone())
     };
     log(a).is_some() && log(a) == log(b)
 }

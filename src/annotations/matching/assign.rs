@@ -5,8 +5,8 @@
 //! labels none, it stays with the function that stands where it was, which is a guess and said so. Records of different
 //! functions get different functions; of two of one annotator for one function the other is set aside, and named.
 
-use super::{Finder, relocate, voice};
-use crate::annotations::{Provenance, Record};
+use super::{Finder, is_region, relocate, voice};
+use crate::annotations::Record;
 use std::collections::{HashMap, VecDeque};
 
 /// What becomes of a record.
@@ -410,11 +410,6 @@ impl<'r> Finder<'r, '_> {
 /// Whether a record has the text of a line, by which its function could be known.
 fn tells(record: &Record) -> bool {
     record.lines.iter().any(|line| !line.text.is_empty())
-}
-
-/// Whether a record's range is that of lines in a function, as in SARIF.
-fn is_region(record: &Record) -> bool {
-    record.body_sha256.is_none() && record.source == Some(Provenance::Imported)
 }
 
 /// Whether two records speak of different functions: of different texts that stood in different places.

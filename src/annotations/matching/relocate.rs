@@ -1,7 +1,7 @@
 //! Where the labelled lines of a record are in the text of today: a diff of single lines with their context.
 
-use super::{Match, Place, key, knows_a_function};
-use crate::annotations::{FunctionLines, LabelledLine, LineLabel, Provenance, Record};
+use super::{Match, Place, is_region, key, knows_a_function};
+use crate::annotations::{FunctionLines, LabelledLine, LineLabel, Record};
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -138,8 +138,7 @@ enum Neighbour {
 
 impl<'r> Sought<'r> {
     fn new(record: &Record, line: &'r LabelledLine) -> Sought<'r> {
-        let is_region = record.body_sha256.is_none() && record.source == Some(Provenance::Imported);
-        let is_of_function = knows_a_function(record) && !is_region;
+        let is_of_function = knows_a_function(record) && !is_region(record);
         let neighbour = |text: &Option<String>, is_edge: bool| match text {
             Some(text) => Neighbour::Key(key(text)),
             None if is_of_function && is_edge => Neighbour::Edge,

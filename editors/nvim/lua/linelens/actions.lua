@@ -51,9 +51,7 @@ local function status(buf, now)
 end
 
 local function finding(_, found)
-  local best = vim.tbl_filter(function(line)
-    return line.rank <= config.options.top and line.score > 0
-  end, found.lines)
+  local best = vim.tbl_filter(config.is_top, found.lines)
   table.sort(best, function(a, b)
     return a.rank < b.rank
   end)

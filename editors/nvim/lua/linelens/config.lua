@@ -129,4 +129,9 @@ function M.load(given)
   end
 end
 
+--- Whether a line is one of the most relevant; the least relevant one of a function, whose score is 0, never is.
+function M.is_top(line)
+  return line.rank <= M.options.top and line.score > 0
+end
+
 return M

@@ -94,10 +94,8 @@ local function draw(buf, entry)
     end
   end
   if is_on('scores') and not has_inlay_hints(buf) then
-    local top = config.options.scores == 'all' and math.huge or config.options.top
     for _, line in ipairs(finding.lines) do
-      -- The least relevant line of a function, whose score is 0, is never one of the most relevant.
-      if line.rank <= top and (top == math.huge or line.score > 0) then
+      if config.options.scores == 'all' or config.is_top(line) then
         mark('score', line.line, {
           virt_text = { { label(line), 'LinelensScore' } },
           virt_text_pos = 'eol',
@@ -439,7 +437,7 @@ function M.top_rows(buf)
   local rows = {}
   for _, entry in ipairs(buffers[buf] and buffers[buf].shown or {}) do
     for _, line in ipairs(entry.finding.lines) do
-      if line.rank <= config.options.top and line.score > 0 then
+      if config.is_top(line) then
         table.insert(rows, line.line + entry.offset)
       end
     end
