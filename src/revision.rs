@@ -52,12 +52,27 @@ fn because(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 
+/// Of a commit's name, in characters.
+const SHOWN: usize = 12;
+
 /// A file as of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
     /// The commit's full name.
     pub commit: String,
     pub bytes: Vec<u8>,
+}
+
+impl Revision {
+    /// The commit's name, as short as people write it.
+    pub fn short_commit(&self) -> &str {
+        self.commit.get(..SHOWN).unwrap_or(&self.commit)
+    }
+}
+
+/// What to call a version: what was asked for, and which commit that is.
+pub fn label(asked: &str, commit: &str) -> String {
+    if commit.starts_with(asked) { commit.to_string() } else { format!("{asked} ({commit})") }
 }
 
 /// Reads `file` as of `revision`. `untrusted` are folders from which no program is run: the open workspace.

@@ -132,6 +132,11 @@ fn a_function_beside_its_version_in_git() {
     assert!(lines.iter().any(|line| line["after"].is_null()));
     let text = out(&linelens(path, &["explain", "a.c", "--against", "HEAD"]));
     assert!(text.contains("no pair outcome") && text.contains("│     strlcpy"), "{text}");
+    let commit = pair["before"]["source"].as_str().unwrap();
+    assert!(text.starts_with(&format!("before HEAD ({commit}):3: copy:")), "{text}");
+    // A commit that is asked for by its own name is not called twice.
+    let text = out(&linelens(path, &["explain", "a.c", "--against", commit]));
+    assert!(text.starts_with(&format!("before {commit}:3: copy:")), "{text}");
 
     for (arguments, says) in [
         (vec!["explain", "a.c", "--against", "nothing"], "there is no revision \"nothing\""),

@@ -84,6 +84,14 @@ fn versions_are_compared() {
     assert_eq!(pair["before"]["flagged"], true);
     assert_eq!(pair["after"]["flagged"], false);
     assert_eq!(pair["after"]["source"], "document");
+    let commit = pair["before"]["source"].as_str().unwrap();
+    assert_eq!(pair["revision"], json!({"name": "HEAD", "commit": commit, "byDefault": true}));
+    let heading = format!("before HEAD ({commit}):3: copy");
+    assert!(pair["content"]["text"].as_str().unwrap().starts_with(&heading), "{}", pair["content"]["text"]);
+    let mut params = at(&uri, 3, 4);
+    params["revision"] = json!("HEAD");
+    let asked = command(&mut client, "linelens.comparePair", params).unwrap();
+    assert_eq!(asked["revision"], json!({"name": "HEAD", "commit": commit, "byDefault": false}));
     assert_eq!(pair["outcome"], Value::Null, "nobody said which is vulnerable");
     let lines = pair["lines"].as_array().unwrap();
     let numbers: Vec<(Value, Value)> =
@@ -169,6 +177,7 @@ fn the_other_half_of_a_pair_comes_before_git() {
     let pair = command(&mut client, "linelens.comparePair", at(&uri, 3, 4)).unwrap();
     assert_eq!(pair["before"]["source"], "document");
     assert_eq!(pair["after"]["source"], "fixed.c");
+    assert_eq!(pair["revision"], Value::Null);
     assert_eq!(pair["outcome"], "P-C", "{}", pair["content"]["text"]);
     assert_eq!(pair["after"]["alignment"]["label"], "benign");
     // A record that leads out of the folder is not followed.

@@ -30,6 +30,9 @@ const REMEMBERED: usize = 1200;
 /// A long run rests after pieces of this length, in seconds, and memory is judged by what is held then: while it works it
 /// is that of the runs at hand, which a busy machine makes long.
 const PIECE: f64 = 600.0;
+/// After so many pieces a long run reloads. That lets go of every session and every remembered result, so the caches are
+/// filled again before memory is judged.
+const PIECES_A_LIFE: usize = 4;
 
 fn variable<T: std::str::FromStr>(name: &str, otherwise: T) -> T {
     std::env::var(name).map_or(otherwise, |value| value.parse().ok().expect(name))
@@ -430,7 +433,8 @@ impl Soak {
         let document = json!({"textDocument": {"uri": uri}});
         let everything =
             json!({"start": {"line": 0, "character": 0}, "end": {"line": 10_000, "character": 0}});
-        let dice = self.random.below(1000);
+        // A long run reloads where it fills the caches anew afterwards: see [`PIECES_A_LIFE`].
+        let dice = self.random.below(if self.is_long { 999 } else { 1000 });
         let name = match dice {
             0..400 => {
                 self.edit(which);
@@ -634,6 +638,15 @@ impl Soak {
         }
     }
 
+    /// Lets the server forget everything, and fills its caches again.
+    fn reload(&mut self) {
+        self.request("workspace/executeCommand", json!({"command": "linelens.reload", "arguments": []}));
+        *self.done.entry("reload").or_default() += 1;
+        let begun = Instant::now();
+        self.fill();
+        self.note(&format!("# reloaded and filled in {:.0} s", begun.elapsed().as_secs_f64()));
+    }
+
     /// Uses every method once on a text that was not seen before, and waits until nothing is left to do: the state
     /// that a server can be compared with itself in. The sample, and the processor's seconds in the time after it.
     fn rest(&mut self, seconds: u64) -> (Sample, f64) {
@@ -696,13 +709,19 @@ fn a_long_day() {
     let (first, _) = soak.rest(idle);
     let from = soak.now();
     let mut rests = Vec::new();
-    let mut left = seconds;
-    while left > PIECE {
+    let end = soak.begun.elapsed().as_secs_f64() + seconds;
+    let left = |soak: &Soak| end - soak.begun.elapsed().as_secs_f64();
+    let mut pieces = 0;
+    while left(&soak) > PIECE {
+        if pieces > 0 && pieces % PIECES_A_LIFE == 0 {
+            soak.reload();
+        }
         soak.work(PIECE, share);
         rests.push(soak.rest(1).0);
-        left -= PIECE;
+        pieces += 1;
     }
-    soak.work(left, share);
+    let remaining = left(&soak);
+    soak.work(remaining, share);
     let worked = soak.now();
     let (last, processor) = soak.rest(idle);
     rests.push(last);

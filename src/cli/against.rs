@@ -9,12 +9,9 @@ use crate::analysis::pair;
 use crate::annotations::matching::Place;
 use crate::annotations::{Role, uri};
 use crate::escape;
-use crate::revision::{self, Revision};
+use crate::revision;
 use crate::syntax::Function;
 use std::path::{Path, PathBuf};
-
-/// Of a commit's name.
-const SHOWN_CHARACTERS: usize = 12;
 
 /// Another version of a function.
 #[derive(Debug)]
@@ -23,6 +20,8 @@ pub(super) struct Other {
     pub(super) function: Function,
     /// A commit, or a file.
     pub(super) source: String,
+    /// What a person calls it.
+    pub(super) label: String,
     pub(super) truth: Option<GroundTruth>,
     /// Whether it is the older version, or the one before the fix.
     pub(super) is_before: bool,
@@ -43,10 +42,11 @@ pub(super) fn revision(
     }
     // The folder may come from anyone, so git is none of its files, even where PATH names them.
     let untrusted = truth::untrusted_folders(document);
-    let Revision { commit, bytes } = revision::read(Path::new(&document.name), revision, &untrusted)
+    let found = revision::read(Path::new(&document.name), revision, &untrusted)
         .map_err(|error| Failure::new(escape::terminal(&error.to_string())))?;
-    let source: String = commit.chars().take(SHOWN_CHARACTERS).collect();
-    let older = document.version(document.name.clone(), bytes, output)?;
+    let source = found.short_commit().to_string();
+    let label = revision::label(revision, &source);
+    let older = document.version(document.name.clone(), found.bytes, output)?;
     let functions = older.functions();
     let here = document.functions();
     let here = Functions { functions: &here, text: &document.text };
@@ -58,7 +58,7 @@ pub(super) fn revision(
     })?;
     let there = there.clone();
     let truth = truth.of_text(&older, &there);
-    Ok(Other { document: older, function: there, source, truth, is_before: true, is_guess })
+    Ok(Other { document: older, function: there, source, label, truth, is_before: true, is_guess })
 }
 
 /// The other half of the function's pair, in the file that its record names. A record never leads out of the folder that
@@ -97,5 +97,6 @@ pub(super) fn partner(
     let there = functions[number].clone();
     let is_before = record.pair.as_ref().is_some_and(|pair| pair.role == Role::Before);
     let truth = truth.of(&other, &there);
-    Ok(Other { document: other, function: there, source: file, truth, is_before, is_guess: false })
+    let (source, label) = (file.clone(), file);
+    Ok(Other { document: other, function: there, source, label, truth, is_before, is_guess: false })
 }

@@ -226,7 +226,7 @@ impl Session<'_> {
             _ => {
                 let named = |side: &Side<'_>| match side.source {
                     "file" => side.file.to_string(),
-                    source => source.to_string(),
+                    _ => other.label.clone(),
                 };
                 let (before, after) = (named(&before_side), named(&after_side));
                 let lines = view.text((&before, before_side.version), (&after, after_side.version));

@@ -7,10 +7,10 @@ use crate::annotations::matching::Place;
 use crate::annotations::{Role, uri};
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::from_proto;
-use crate::lsp::queue::Counterpart;
+use crate::lsp::queue::{Counterpart, NamedRevision};
 use crate::lsp::shared::Shared;
 use crate::lsp::truth::Partner;
-use crate::revision::{self, Revision};
+use crate::revision;
 use crate::syntax::{Function, Language, SyntaxTree};
 use crate::text::LineIndex;
 use std::path::Path;
@@ -20,8 +20,6 @@ use tower_lsp::ls_types::Uri;
 const DEFAULT_REVISION: &str = "HEAD";
 /// Source files are not longer.
 const MOST_BYTES: u64 = 16 << 20;
-/// Of a commit's name.
-const SHOWN_CHARACTERS: usize = 12;
 
 /// Finds the other version of the function at an offset; `Ok(None)`: there is no function. Runs git and reads files.
 pub(crate) fn find(
@@ -36,35 +34,40 @@ pub(crate) fn find(
     {
         return of_partner(shared, &partner).map(Some);
     }
-    of_revision(shared, snapshot, &located.function, revision.unwrap_or(DEFAULT_REVISION)).map(Some)
+    let asked = NamedRevision {
+        name: revision.unwrap_or(DEFAULT_REVISION).to_string(),
+        is_default: revision.is_none(),
+    };
+    of_revision(shared, snapshot, &located.function, asked).map(Some)
 }
 
 fn of_revision(
     shared: &Shared,
     snapshot: &Snapshot,
     function: &Function,
-    revision: &str,
+    asked: NamedRevision,
 ) -> Result<Counterpart, String> {
     let path = from_proto::file_path(&snapshot.uri)
         .ok_or_else(|| format!("{} is no file, so it is in no git repository", snapshot.uri.as_str()))?;
     let roots = shared.settings().roots();
-    let Revision { commit, bytes } =
-        revision::read(&path, revision, &roots).map_err(|error| error.to_string())?;
-    let text = decoded(&bytes);
+    let found = revision::read(&path, &asked.name, &roots).map_err(|error| error.to_string())?;
+    let commit = found.short_commit().to_string();
+    let text = decoded(&found.bytes);
     let tree = SyntaxTree::parse(&text, snapshot.language);
     let functions = tree.functions(&text);
     let here: Vec<Function> = snapshot.functions().iter().map(|located| located.function.clone()).collect();
     let here = Functions { functions: &here, text: &snapshot.text };
     let found = likeness::counterpart(function, here, Functions { functions: &functions, text: &text });
     let likeness::Counterpart { function: there, is_guess } =
-        found.map_err(|none| none.sentence(&function.name, &format!("revision \"{revision}\"")))?;
+        found.map_err(|none| none.sentence(&function.name, &format!("revision \"{}\"", asked.name)))?;
     let there = there.clone();
     let lines = LineIndex::new(&text);
     let body = there.span.of(&text).unwrap_or_default();
     let first_line = lines.line_at(there.span.start);
     let truth_there = shared.truth_of_text(&snapshot.uri, &there.name, body, first_line);
     Ok(Counterpart {
-        source: commit.chars().take(SHOWN_CHARACTERS).collect(),
+        source: commit,
+        revision: Some(asked),
         lines,
         truth: truth_there,
         function: there,
@@ -101,7 +104,7 @@ fn of_partner(shared: &Shared, partner: &Partner) -> Result<Counterpart, String>
     let truth = GroundTruth::of_matches(&matched, &policy, places[number].first_line, places[number].text);
     let is_before = record.pair.as_ref().is_some_and(|pair| pair.role == Role::Before);
     let function = functions[number].clone();
-    Ok(Counterpart { source: file, lines, function, truth, is_before, is_guess: false, text })
+    Ok(Counterpart { source: file, revision: None, lines, function, truth, is_before, is_guess: false, text })
 }
 
 /// A file of the workspace folder, as the client has it where it is open. The folder is untrusted: nothing outside it is

@@ -7,6 +7,7 @@ use crate::detector::Cancellation;
 use crate::lsp::documents::{Snapshot, TextKey, changes_span, map_span};
 use crate::lsp::proto::ext::{ComparisonMessage, DocumentFinding, ModelsMessage, PairMessage, StatusParams};
 use crate::lsp::shared::NamedModel;
+use crate::revision;
 use crate::syntax::{Edit, Function};
 use crate::text::{ByteSpan, LineIndex};
 use std::fmt;
@@ -60,6 +61,8 @@ pub(crate) enum Ask {
 pub(crate) struct Counterpart {
     /// A commit, or a file.
     pub(crate) source: String,
+    /// What the commit was found by; `None` for the other half of a pair.
+    pub(crate) revision: Option<NamedRevision>,
     pub(crate) text: String,
     pub(crate) lines: LineIndex,
     pub(crate) function: Function,
@@ -68,6 +71,22 @@ pub(crate) struct Counterpart {
     pub(crate) is_before: bool,
     /// Others of its name would do as well.
     pub(crate) is_guess: bool,
+}
+
+impl Counterpart {
+    /// What a person calls it.
+    pub(crate) fn label(&self) -> String {
+        self.revision
+            .as_ref()
+            .map_or_else(|| self.source.clone(), |asked| revision::label(&asked.name, &self.source))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct NamedRevision {
+    pub(crate) name: String,
+    /// Nobody asked for it: the function is no half of a pair.
+    pub(crate) is_default: bool,
 }
 
 #[derive(Debug)]

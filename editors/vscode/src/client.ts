@@ -124,8 +124,6 @@ export class Server implements vscode.Disposable {
     this.client = client;
     try {
       await client.start();
-      const { name, version } = client.initializeResult?.serverInfo ?? {};
-      this.log.info(`${name ?? 'the server'} ${version ?? 'of an unknown version'} is running`);
     } catch (error) {
       // It may have come to an end, which says more.
       const ended = await within(this.exit, EXIT_WAIT_MS);
@@ -197,6 +195,10 @@ export class Server implements vscode.Disposable {
     client.onNotification(
       'linelens/status',
       timed('linelens/status', (status: Status) => {
+        if (!this.wasReady) {
+          const { name, version } = client.initializeResult?.serverInfo ?? {};
+          this.log.info(`${name ?? 'the server'} ${version ?? 'of an unknown version'} is running`);
+        }
         this.logStatus(status);
         this.status = status;
         this.wasReady = true;

@@ -3,7 +3,7 @@
 import * as vscode from 'vscode';
 import type { Server } from './client';
 import type { ComparePanel } from './compare/panel';
-import { isOfGit, ofMethods, ofModels, ofPair } from './compare/table';
+import { ofMethods, ofModels, ofPair } from './compare/table';
 import type { Cursor } from './cursor';
 import { activeEditor, openDocument, placeOf, reveal } from './documents';
 import type { History } from './history';
@@ -282,10 +282,11 @@ export class Commands implements vscode.Disposable {
     const params = revision === undefined ? place : { ...place, revision };
     const comparison = await this.working<PairComparison>('comparing versions', 'linelens.comparePair', params);
     if (comparison !== undefined) {
-      if (revision === undefined && isOfGit(comparison)) {
-        say(`${comparison.after.function.name} is in no pair; comparing with HEAD.`);
+      const { after, revision: found } = comparison;
+      if (found?.byDefault === true) {
+        say(`${after.function.name} is in no pair; comparing with ${found.name}.`);
       }
-      this.parts.panel.show(ofPair(comparison, place.textDocument.uri, revision));
+      this.parts.panel.show(ofPair(comparison, place.textDocument.uri));
     }
   }
 

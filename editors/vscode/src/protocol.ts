@@ -121,6 +121,8 @@ export interface ModelComparison {
 export interface PairComparison {
   before: Finding & { source: string };
   after: Finding & { source: string };
+  /** What the version of git was found by; null beside the other half of a pair. */
+  revision: { name: string; commit: string; byDefault: boolean } | null;
   outcome: string | null;
   lines: { before: number | null; after: number | null; moved: number | null }[];
 }

@@ -395,6 +395,8 @@ pub struct PairMessage {
     /// Where the two versions come from.
     pub before: SideMessage,
     pub after: SideMessage,
+    /// What the side of git is; `null` beside the other half of a pair.
+    pub revision: Option<RevisionMessage>,
     /// Only where it is true: several functions of this name may be the other version.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guess: bool,
@@ -402,6 +404,18 @@ pub struct PairMessage {
     pub outcome: Option<String>,
     pub lines: Vec<LinePairMessage>,
     pub content: ContentMessage,
+}
+
+/// A revision of git.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RevisionMessage {
+    /// As it was asked for: `HEAD`, a branch, a tag, a commit.
+    pub name: String,
+    /// The commit that this is.
+    pub commit: String,
+    /// Nobody asked for it: the function is no half of a pair.
+    pub by_default: bool,
 }
 
 /// One version of a function. Lines are 0-based lines of that version's file.

@@ -3,7 +3,7 @@
 use super::ext::{
     AlignmentShape, ComparisonMessage, ContentMessage, DocumentFinding, FailedMethod, FindingMessage,
     FunctionMessage, LineMessage, LinePairMessage, MethodMessage, ModelMessage, ModelsMessage, PairMessage,
-    RelevantLineMessage, SideMessage, VerdictMessage, VersionedDocument,
+    RelevantLineMessage, RevisionMessage, SideMessage, VerdictMessage, VersionedDocument,
 };
 use crate::analysis::comparison::Comparison;
 use crate::analysis::models::{self, ModelSide};
@@ -17,6 +17,7 @@ use crate::escape;
 use crate::lines::LineScore;
 use crate::lsp::documents::Snapshot;
 use crate::lsp::proto::capabilities::ClientFacts;
+use crate::lsp::queue::Counterpart;
 use crate::text::{ByteSpan, PositionEncoding};
 use tower_lsp::ls_types::*;
 
@@ -357,17 +358,23 @@ pub(crate) fn pair_message(
     view: &PairView,
     before: (&str, Version<'_>),
     after: (&str, Version<'_>),
+    other: &Counterpart,
     snapshot: &Snapshot,
     model: &DetectorInfo,
 ) -> PairMessage {
-    let side = |(source, version): (&str, Version<'_>), finding: &Finding| SideMessage {
-        source: source.to_string(),
+    let side = |is_other: bool, version: Version<'_>, finding: &Finding| SideMessage {
+        source: if is_other { other.source.clone() } else { "document".to_string() },
         finding: finding_message(finding, version, model, None),
     };
     let text = view.text(before, after);
     PairMessage {
-        before: side(before, &view.before),
-        after: side(after, &view.after),
+        before: side(other.is_before, before.1, &view.before),
+        after: side(!other.is_before, after.1, &view.after),
+        revision: other.revision.as_ref().map(|asked| RevisionMessage {
+            name: asked.name.clone(),
+            commit: other.source.clone(),
+            by_default: asked.is_default,
+        }),
         guess: view.is_guess,
         outcome: view.outcome.map(|outcome| outcome.as_str().to_string()),
         lines: view

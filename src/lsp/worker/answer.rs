@@ -180,15 +180,16 @@ impl Worker {
         let other_finding = other_finding.with_truth(other.truth.clone());
         let (snapshot, function) = self.current(snapshot, function)?;
         let finding = self.at_home(&finding, &snapshot, &function.function);
+        let label = other.label();
         let here = ("document", to_proto::version(&snapshot));
-        let there = (other.source.as_str(), pair::Version { text: &other.text, lines: &other.lines });
+        let there = (label.as_str(), pair::Version { text: &other.text, lines: &other.lines });
         let (before, after) = if other.is_before { (there, here) } else { (here, there) };
         let view = match other.is_before {
             true => pair::view(other_finding, before.1, finding, after.1),
             false => pair::view(finding, before.1, other_finding, after.1),
         };
         let view = pair::PairView { is_guess: other.is_guess, ..view };
-        let message = to_proto::pair_message(&view, before, after, &snapshot, &model.info);
+        let message = to_proto::pair_message(&view, before, after, other, &snapshot, &model.info);
         Ok(Some(Answer::Pair(Box::new(message))))
     }
 

@@ -17,11 +17,12 @@ local function content(_, result)
   require('linelens.window').text(result.content.uri, result.content.text)
 end
 
---- Two versions; without a revision the server takes HEAD for a function that is in no pair.
-local function pair(buf, result, argument)
-  local other = result.before.source == 'document' and result.after.source or result.before.source
-  if not (argument and argument.revision) and other:find('^%x+$') and #other >= 8 then
-    util.info(('%s is in no pair; comparing with HEAD (%s)'):format(result.after['function'].name, other:sub(1, 7)))
+--- Two versions; the server says what it took for a function that is in no pair.
+local function pair(buf, result)
+  local revision = result.revision
+  if revision and revision.byDefault then
+    local name = result.after['function'].name
+    util.info(('%s is in no pair; comparing with %s (%s)'):format(name, revision.name, revision.commit:sub(1, 7)))
   end
   content(buf, result)
 end
@@ -128,12 +129,12 @@ local ASK = {
   ['linelens.ignore'] = { 'reason', 'Ignore this function, because (empty: take it back): ' },
 }
 
---- Shows the result of a command that was run with `argument`.
-function M.show(buf, name, result, argument)
+--- Shows the result of a command.
+function M.show(buf, name, result)
   if result == nil then
     util.info('the cursor is in no function that linelens can read')
   elseif vim.api.nvim_buf_is_valid(buf) then
-    SHOW[name](buf, result, argument)
+    SHOW[name](buf, result)
   end
 end
 
@@ -141,7 +142,7 @@ end
 
 local function send(client, buf, name, arguments)
   require('linelens.client').command(client, name, arguments, buf, function(result)
-    M.show(buf, name, result, arguments and arguments[1])
+    M.show(buf, name, result)
   end)
 end
 

@@ -216,24 +216,17 @@ export function ofModels(comparison: ModelComparison, source: readonly string[])
   };
 }
 
-const isCommit = (source: string): boolean => /^[0-9a-f]{8,40}$/.test(source);
-
-/** Whether the other version is that of git: where no revision was asked for, since the function is in no pair. */
-export function isOfGit({ before, after }: PairComparison): boolean {
-  return [before, after].some(({ source }) => isCommit(source));
-}
-
-/** What a person calls a version: a commit by what it was asked for by. */
-function versionName(source: string, revision: string): string {
+/** What a person calls a version: a commit by what it was found by. */
+function versionName(source: string, revision: PairComparison['revision']): string {
   if (source === 'document') {
     return 'this text';
   }
-  return isCommit(source) ? `${revision} (${source.slice(0, 7)})` : source;
+  return source === revision?.commit ? `${revision.name} (${source.slice(0, 7)})` : source;
 }
 
-/** Two versions of a function; `revision` is the one of git that was asked for, or that the server takes by itself. */
-export function ofPair(comparison: PairComparison, uri: string, revision = 'HEAD'): Table {
-  const { before, after } = comparison;
+/** Two versions of a function. */
+export function ofPair(comparison: PairComparison, uri: string): Table {
+  const { before, after, revision } = comparison;
   const sides = [before, after].map((side) => ({
     lines: byLine(side.lines),
     truth: new Set(side.alignment?.lines ?? []),

@@ -277,6 +277,21 @@ export class Session {
     });
   }
 
+  /** The code lenses above a line that is shown. */
+  lensesAbove(number) {
+    return this.page.evaluate((wanted) => {
+      const editor = document.querySelector('.editor-instance');
+      const numbers = [...editor.querySelectorAll('.margin-view-overlays .line-numbers')];
+      const line = numbers.find((one) => Number(one.textContent) === wanted)?.getBoundingClientRect();
+      if (line === undefined) {
+        return undefined;
+      }
+      const isAbove = ({ bottom }) => bottom > line.top - line.height && bottom <= line.top + line.height / 2;
+      const lenses = [...editor.querySelectorAll('.codelens-decoration')];
+      return lenses.filter((one) => isAbove(one.getBoundingClientRect())).map((one) => one.textContent);
+    }, number);
+  }
+
   /** Numbers of the shaded lines. */
   async shaded() {
     const lines = await this.lines();

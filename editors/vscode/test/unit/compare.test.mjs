@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { load } from './load.mjs';
 
-const { isOfGit, ofMethods, ofModels, ofPair } = await load('compare/table');
+const { ofMethods, ofModels, ofPair } = await load('compare/table');
 const { attribute, escape, page } = await load('compare/html');
 const { alignment: shown, count } = await load('scale');
 
@@ -128,19 +128,18 @@ test('models', () => {
 test('versions', () => {
   const side = (source, lines) => ({ ...base, source, method: 'ig', lines, alignment });
   const made = (source, revision) =>
-    ofPair({ before: side(source, []), after: side('document', []), outcome: null, lines: [] }, 'file:///a.c', revision)
+    ofPair({ before: side(source, []), after: side('document', []), revision, outcome: null, lines: [] }, 'file:///a.c')
       .columns[0].name;
-  assert.equal(made('1a2b3c4d5e6f', 'HEAD'), 'HEAD (1a2b3c4)');
-  // What the server takes for a function that is in no pair.
-  assert.equal(made('1a2b3c4d5e6f'), 'HEAD (1a2b3c4)');
-  const pair = (source) => ({ before: side(source, []), after: side('document', []), outcome: null, lines: [] });
-  assert.equal(isOfGit(pair('1a2b3c4d5e6f')), true);
-  assert.equal(isOfGit(pair('fixed/a.c')), false);
-  assert.equal(made('fixed/a.c', 'HEAD'), 'fixed/a.c');
+  const head = { name: 'HEAD', commit: '1a2b3c4d5e6f', byDefault: false };
+  assert.equal(made('1a2b3c4d5e6f', head), 'HEAD (1a2b3c4)');
+  assert.equal(made('fixed/a.c', null), 'fixed/a.c');
+  // A file may be called like a commit.
+  assert.equal(made('deadbeef', null), 'deadbeef');
   const table = ofPair(
     {
       before: side('1a2b', [line(1, 0.5, 1, 1), line(2, 0.2, 1, 2, { text: 'old' })]),
       after: side('document', [line(1, 0.25, 1, 1), line(2, 1, 1, 1, { text: 'new' })]),
+      revision: null,
       outcome: 'P-C',
       lines: [
         { before: 1, after: 1, moved: -0.25 },
