@@ -417,6 +417,7 @@ impl Config {
                 threads: layer.threads,
                 device_id: layer.device_id.unwrap_or_default(),
                 memory_limit: layer.memory_limit,
+                few_runs: false,
             },
             without_attnlrp: layer.attnlrp == Some(false),
         }

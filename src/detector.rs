@@ -8,6 +8,7 @@ pub mod attribution;
 pub mod cancel;
 mod directory;
 mod folder;
+pub mod hash;
 mod inputs;
 pub mod locate;
 mod positions;
@@ -28,10 +29,10 @@ use attribution::{Recipe, Source};
 use bytes::Bytes;
 use directory::{Config, Declaration, ModelFiles, OutputKind};
 use folder::Folder;
+use hash::FileHash;
 use inputs::{Input, check_token_types, choose_output, feeds_of, ids_input, inputs, relevance_output};
 use positions::Positions;
 use session::{Output, Preparation, Provider, ProviderChoice, RunError, Runtime, Session, SessionOptions};
-use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verdict::Verdict;
@@ -59,8 +60,8 @@ pub struct DetectorInfo {
     pub directory: PathBuf,
     /// The ONNX file.
     pub onnx: PathBuf,
-    /// Of the ONNX file, hex.
-    pub sha256: String,
+    /// Of the ONNX file.
+    pub sha256: FileHash,
     pub max_tokens: usize,
     pub threshold: f64,
     pub normalize: Normalize,
@@ -177,16 +178,19 @@ impl Detector {
             .map_err(|source| DetectorError::Tokenizer { path: files.tokenizer.clone(), source })?;
 
         let before = fingerprint(&files.onnx)?;
-        let bytes = Bytes::from(directory::read_onnx(&files.onnx)?);
-        // Half a gigabyte takes as long as opening a session does, so it is hashed beside that.
-        let hashed = {
-            let bytes = bytes.clone();
-            std::thread::spawn(move || hex(&Sha256::digest(&bytes)))
-        };
+        let mut bytes = directory::read_onnx(&files.onnx, MAPPED_FROM)?;
+        let sha256 = FileHash::of(bytes.clone());
         let in_model = |reason| DetectorError::Model { path: files.onnx.clone(), reason };
         let size = bytes.len() as u64;
-        let mut graph =
-            Graph::read(bytes).map_err(|source| DetectorError::Graph { path: files.onnx.clone(), source })?;
+        let parsed = |bytes: Bytes| {
+            Graph::read(bytes).map_err(|source| DetectorError::Graph { path: files.onnx.clone(), source })
+        };
+        let mut graph = parsed(bytes.clone())?;
+        if has_half(&graph) {
+            // Its weights are kept, and must not be those of a mapping: see above.
+            bytes = Bytes::copy_from_slice(&bytes);
+            graph = parsed(bytes)?;
+        }
         let mut weights = Folder::of(&files.onnx, &graph)?;
         // As many bytes as a copy reads, also where tensors share them.
         if graph.external_data().iter().fold(size, |sum, data| sum.saturating_add(data.length)) < MAPPED_FROM
@@ -247,7 +251,6 @@ impl Detector {
         verdict
             .probability(&opened.first[0].values)
             .map_err(|reason| in_model(format!("output \"{output}\": {reason}")))?;
-        let sha256 = hashed.join().map_err(|_| in_model("it could not be hashed".to_string()))?;
         let info = DetectorInfo {
             name: declared.name.clone().unwrap_or_else(|| directory_name(directory)),
             directory: directory.to_path_buf(),
@@ -685,8 +688,4 @@ pub fn declared_name(directory: &Path) -> Result<String, DetectorError> {
 fn directory_name(directory: &Path) -> String {
     let resolved = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
     resolved.file_name().map_or_else(|| "model".to_string(), |name| name.to_string_lossy().into_owned())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -80,7 +80,11 @@ fn end(code: u8) -> ! {
 /// Loads library and model as the configuration says.
 pub fn start_analyzer() -> StartEngine {
     Box::new(|machine, workspace| match doctor::start(machine, workspace) {
-        Ok((_, detector)) => Ok(Box::new(Analyzer::new(detector)) as Box<dyn Engine>),
+        Ok((_, detector)) => {
+            // Here, since who handles documents asks for it and must not wait.
+            detector.info().sha256.wait();
+            Ok(Box::new(Analyzer::new(detector)) as Box<dyn Engine>)
+        }
         Err(report) => Err(report.failure()),
     })
 }

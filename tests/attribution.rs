@@ -537,3 +537,30 @@ fn a_relevance_output_that_is_none_is_an_error() {
     let error = bench.analyze(&TEXT.repeat(4), &options, &Cancellation::new()).unwrap_err().to_string();
     assert!(error.contains("\"relevance\"") && error.contains("finite"), "{error}");
 }
+
+#[test]
+fn few_runs_change_rounding_only() {
+    let once = SessionOptions {
+        few_runs: true,
+        provider: ProviderChoice::Cpu,
+        threads: Some(1),
+        ..Default::default()
+    };
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/default");
+    let results = [SessionOptions { few_runs: false, ..once.clone() }, once].map(|options| {
+        let mut detector = Detector::open(&directory, &runtime(), &options).unwrap();
+        let row = Row::unpadded(&(10..90).collect::<Vec<u32>>());
+        let found = detector.detect(&row.ids, &Cancellation::new()).unwrap();
+        let rules = Rules::AttnLrp { plain_head_tanh: false };
+        let attribution = detector.attribution().unwrap();
+        let relevance =
+            attribution.gradient_times_input(&[row], rules, &Cancellation::new()).unwrap().remove(0);
+        let attention = found.attention.concat().into_iter().map(f64::from);
+        std::iter::once(found.probability).chain(attention).chain(relevance.values).collect::<Vec<f64>>()
+    });
+    let [many, few] = results;
+    assert_eq!(many.len(), 1 + 2 * 80 + 80);
+    for (many, few) in many.iter().zip(&few) {
+        assert!((many - few).abs() <= 1e-5 * many.abs().max(1e-2), "{many} {few}");
+    }
+}

@@ -164,7 +164,7 @@ fn facts_are_complete() {
     assert_eq!(info.threads, 1);
     use sha2::Digest;
     let digest = sha2::Sha256::digest(&tiny.bytes);
-    assert_eq!(info.sha256, digest.iter().map(|b| format!("{b:02x}")).collect::<String>());
+    assert_eq!(*info.sha256, digest.iter().map(|b| format!("{b:02x}")).collect::<String>());
 
     std::fs::write(
         named.join("detector.toml"),

@@ -44,7 +44,7 @@ fn the_built_in_detector() {
     let options = SessionOptions { threads: Some(1), ..Default::default() };
     let mut detector = Detector::open(&root().join("models/default"), &runtime(), &options).unwrap();
     assert_eq!(
-        detector.info().sha256,
+        &*detector.info().sha256,
         golden["model_sha256"].as_str().unwrap(),
         "the golden belongs to another model: run models/train/goldens.py again"
     );

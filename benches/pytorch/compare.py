@@ -149,15 +149,18 @@ class Run:
 
     def start(self):
         """Fresh processes: linelens from nothing to an explanation, and a session of the same file with ONNX Runtime's defaults."""
-        def explained(method):
+        def explained(method, once):
             with self.linelens() as ours:
-                return ours.ask("start", method=method, text=self.functions.of(128)[0])
+                return ours.ask("start", method=method, once=once, text=self.functions.of(128)[0])
 
         def plain(_):
             with self.linelens() as ours:
                 return ours.ask("plain session")
         for method in self.arguments.methods:
-            self.compare("start", 128, min(self.arguments.pairs, 5), lambda _: explained(method), plain, variant=method)
+            # As for one function on the command line, and as in a process that goes on.
+            for once in [True, False] if method != "ig" else [False]:
+                self.compare("start", 128, min(self.arguments.pairs, 5), lambda _: explained(method, once), plain,
+                             variant=f"{method}{', once' if once else ''}")
 
     def memory(self):
         """One process each, every method used once."""

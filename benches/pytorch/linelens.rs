@@ -73,7 +73,7 @@ impl Side {
             "pipeline" => self.pipeline(text("method"), text("text")),
             "start" => {
                 let started = Instant::now();
-                self.analyzer = Some(Analyzer::new(self.open()));
+                self.analyzer = Some(Analyzer::new(self.open_for(command["once"] == true)));
                 let opened = started.elapsed().as_secs_f64();
                 let mut answer = self.pipeline(text("method"), text("text"));
                 answer["opened"] = json!(opened);
@@ -85,10 +85,16 @@ impl Side {
     }
 
     fn open(&self) -> Detector {
+        self.open_for(false)
+    }
+
+    /// `once`: as `linelens explain` opens it for one function.
+    fn open_for(&self, once: bool) -> Detector {
         let runtime = Runtime::load(&locate::library(None, &[]).unwrap()).unwrap();
         let options = SessionOptions {
             provider: ProviderChoice::Cpu,
             threads: Some(self.threads),
+            few_runs: once,
             ..SessionOptions::default()
         };
         Detector::open(&self.model, &runtime, &options).unwrap()

@@ -235,7 +235,7 @@ fn model(machine: Machine, command: &Eval, options: &Options, output: &mut Outpu
         machine,
         name: info.name.clone(),
         folder_sha256: folder_sha256(&info.directory)?,
-        onnx_sha256: info.sha256.clone(),
+        onnx_sha256: info.sha256.to_string(),
         threshold: options.threshold.unwrap_or(info.threshold),
         provider: info.execution_provider.clone(),
         threads: info.threads,

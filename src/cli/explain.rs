@@ -36,7 +36,10 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
     if is_pair && command.format == ExplainFormat::Html {
         return Err(Failure::new("an HTML page shows one version: use --format ansi or json to compare two"));
     }
-    let mut analyzer = set_up::analyzer(&config)?;
+    let mut machine = config.machine();
+    machine.session.few_runs =
+        functions.len() == 1 && !all_methods && !options.faithfulness && options.method.takes_few_runs();
+    let mut analyzer = set_up::analyzer_on(&machine)?;
     let mut session = Session {
         analyzer: &mut analyzer,
         document: &document,

@@ -113,9 +113,10 @@ impl Source {
         Session::open(&self.runtime, &model, &self.folder.path, provider, &self.options, preparation)
     }
 
-    /// Whether the sessions of the model can share its weights: small ones are in each of their graphs, and a GPU has its own.
+    /// Whether the sessions of the model can share its weights: small ones are in each of their graphs, a GPU has its own, and
+    /// those that are not laid out for the machine stay in the model's file.
     pub(super) fn can_share_weights(&self) -> bool {
-        self.provider == Provider::Cpu && !self.folder.copied
+        self.provider == Provider::Cpu && !self.folder.copied && !self.options.few_runs
     }
 
     /// A session that runs often, with the weights of matrix products in memory once for all such sessions.

@@ -2,6 +2,7 @@
 
 use super::DetectorError;
 use crate::tokens::{LongPolicy, Normalize};
+use bytes::Bytes;
 use std::path::{Path, PathBuf};
 
 /// A protobuf message cannot be longer.
@@ -98,6 +99,14 @@ fn find_onnx(directory: &Path) -> Result<PathBuf, DetectorError> {
 pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, DetectorError> {
     let failed =
         |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
+    size_of(path, largest)?;
+    std::fs::read(path).map_err(failed)
+}
+
+/// The size of a regular file that is neither empty nor too large.
+fn size_of(path: &Path, largest: u64) -> Result<u64, DetectorError> {
+    let failed =
+        |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
     let metadata = std::fs::metadata(path).map_err(failed)?;
     // Reading a pipe or a device may never end.
     if !metadata.is_file() {
@@ -108,11 +117,21 @@ pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, DetectorError> 
     if size == 0 || size > largest {
         return Err(DetectorError::Size { path: path.to_path_buf(), found: size, largest });
     }
-    std::fs::read(path).map_err(failed)
+    Ok(size)
 }
 
-pub(super) fn read_onnx(path: &Path) -> Result<Vec<u8>, DetectorError> {
-    read(path, LARGEST_MODEL)
+/// The model's file. From `mapped_from` bytes on it is mapped, which takes neither the time nor the memory of a copy.
+pub(super) fn read_onnx(path: &Path, mapped_from: u64) -> Result<Bytes, DetectorError> {
+    if size_of(path, LARGEST_MODEL)? < mapped_from {
+        return Ok(read(path, LARGEST_MODEL)?.into());
+    }
+    let failed =
+        |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    // reason: whoever overwrites such a file while it is in use ends the process: see `crate::detector`.
+    #[allow(unsafe_code)]
+    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
+    Ok(Bytes::from_owner(map))
 }
 
 pub(super) fn read_json(path: &Path) -> Result<Vec<u8>, DetectorError> {

@@ -37,6 +37,9 @@ pub struct SessionOptions {
     pub device_id: i32,
     /// CUDA memory limit in bytes.
     pub memory_limit: Option<usize>,
+    /// The process ends after a handful of runs, so weights are used as they lie in the model's file: laying them out for the
+    /// machine takes as long as several runs save. Results differ by the rounding of another order of sums.
+    pub few_runs: bool,
 }
 
 impl SessionOptions {
@@ -430,7 +433,7 @@ fn builder(
     preparation: Preparation,
 ) -> ort::Result<SessionBuilder> {
     let (level, prepacked) = match preparation {
-        Preparation::Optimized => (GraphOptimizationLevel::All, true),
+        Preparation::Optimized => (GraphOptimizationLevel::All, !options.few_runs),
         Preparation::AsIs => (GraphOptimizationLevel::Disable, false),
     };
     Ok(ort::session::Session::builder(&runtime.environment)?

@@ -42,6 +42,11 @@ impl Method {
             Method::Attention(_) | Method::Occlusion | Method::Native => None,
         }
     }
+
+    /// Whether a function takes a handful of runs of the model, and not dozens.
+    pub fn takes_few_runs(self) -> bool {
+        !matches!(self, Method::IntegratedGradients | Method::Occlusion)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -67,7 +67,7 @@ impl<W: Write> Log<W> {
         });
         let bases = json!({BASE: {"description": {"text": "the folder that the files are relative to"}}});
         let properties = json!({
-            "model": {"name": model.name, "sha256": model.sha256},
+            "model": {"name": model.name, "sha256": &*model.sha256},
             "executionProvider": model.execution_provider,
         });
         let head = format!(

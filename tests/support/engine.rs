@@ -80,7 +80,7 @@ fn info() -> DetectorInfo {
         name: "fake_[model]".into(),
         directory: "/models/fake".into(),
         onnx: "/models/fake/model.onnx".into(),
-        sha256: "0".repeat(64),
+        sha256: "0".repeat(64).into(),
         max_tokens: 512,
         threshold: 0.5,
         normalize: Normalize::None,

@@ -220,7 +220,7 @@ pub(crate) fn function_message(finding: &Finding) -> FunctionMessage {
 }
 
 fn model_message(model: &DetectorInfo) -> ModelMessage {
-    ModelMessage { name: model.name.clone(), sha256: model.sha256.clone() }
+    ModelMessage { name: model.name.clone(), sha256: model.sha256.to_string() }
 }
 
 fn line_messages(finding: &Finding, version: Version<'_>) -> Vec<LineMessage> {
