@@ -445,12 +445,17 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_git_that_hangs_or_floods_is_stopped() {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let git = folder.path().join("git");
+        // Another process writes it: a test that starts a program meanwhile would pass on that it is open for writing, and no
+        // program can be run that is.
         let write = |script: &str| {
-            std::fs::write(&git, format!("#!/bin/sh\n{script}\n")).unwrap();
-            std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let mut shell = Command::new("sh");
+            shell
+                .args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\""])
+                .arg(&git)
+                .arg(script);
+            assert!(shell.status().unwrap().success());
         };
         std::fs::write(folder.path().join("a.c"), "").unwrap();
         write(
