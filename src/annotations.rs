@@ -132,6 +132,12 @@ impl Record {
         }
     }
 
+    /// Whose opinion it is: the annotator's, else the data set's. Records that name neither are one voice.
+    pub fn voice(&self) -> Option<&str> {
+        let dataset = self.dataset.as_ref().map(|dataset| dataset.name.as_str());
+        self.annotator.as_deref().or(dataset)
+    }
+
     /// The 0-based lines of the function that are ground truth.
     pub fn flaw_lines(&self) -> impl Iterator<Item = usize> {
         self.lines.iter().filter(|line| line.label == LineLabel::Flaw).map(|line| line.line)
@@ -153,4 +159,17 @@ pub struct Sample {
     pub commit: Option<String>,
     /// First and last column of a marked region, from 1, where the data set names them.
     pub columns: (Option<u64>, Option<u64>),
+    /// Where its record was looked up by the hash of its text: what of its labelled lines is not as it says.
+    pub at_odds: AtOdds,
+    /// The record was one of marked lines, whose function was looked up.
+    pub is_region: bool,
+}
+
+/// How many labelled lines of a record contradict the text that it has the hash of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AtOdds {
+    /// Their text stands on a line of another number, and that line counts.
+    pub moved: usize,
+    /// Their text stands nowhere, and they do not count.
+    pub missing: usize,
 }

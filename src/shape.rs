@@ -24,7 +24,7 @@ pub struct AlignmentShape {
     /// From `"1"`, `"3"`, `"5"` and `"10"` to whether one of so many lines is true.
     pub top_k: Map<String, Value>,
     pub unmatched: usize,
-    /// How many of `lines` have changed since they were labelled.
+    /// How many of `lines` may have changed since they were labelled.
     #[serde(default)]
     pub changed: usize,
     /// Why it is not certain that the ground truth is this function's.

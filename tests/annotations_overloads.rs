@@ -277,7 +277,8 @@ fn a_specialisation_does_not_hide_the_record_of_its_template() {
     let edited = special.replace("size()", "size() + 1");
     let scoped = [named("N::f<std::string>", records[1].clone())];
     let place = [Place { file: Some("b.cpp"), name: "f<std::string>", first_line: 90, text: &edited }];
-    assert_eq!(ways(&scoped, &place), [vec![Match::FileAndName]]);
+    // Its line is only similar and it stands elsewhere, so it may be another one of the name.
+    assert_eq!(ways(&scoped, &place), [vec![Match::FileAndOther]]);
 }
 
 #[test]
@@ -551,9 +552,10 @@ fn the_function_with_most_of_the_lines_is_a_guess_beside_one_with_many() {
     let (of_int, of_text, added) = (edited(ADD), edited(ADD_TEXT), ADD.replace("int a)", "long a)"));
     let records = [record(0, ADD, &[3]), record(7, ADD_TEXT, &[2, 3])];
     let now = places(0, &[&added, &of_int, &of_text]);
-    // The added one holds the first record's line between both its neighbours, its own between one of them.
-    assert_eq!(found(&records, &now), [vec![(0, vec![3])], vec![], vec![(1, vec![2, 3])]]);
-    assert_eq!(ways(&records, &now), [vec![Match::FileAndMostLines], vec![], vec![Match::FileAndName]]);
+    // The added one holds the first record's line between both its neighbours, its own between one of them. The second
+    // record's place is filled by another function, and an edit in place is likelier than an overload that came.
+    assert_eq!(found(&records, &now), [vec![(0, vec![3])], vec![(1, vec![2])], vec![]]);
+    assert_eq!(ways(&records, &now), [vec![Match::FileAndMostLines], vec![Match::FileAndPlace], vec![]]);
     let matched = matching::find(&records, &now);
     assert!(matched.functions[0][0].doubt().unwrap().contains("a guess"));
     // Without the added one there is no doubt.

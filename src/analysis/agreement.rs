@@ -16,7 +16,7 @@ pub struct GroundTruth {
     pub label: Label,
     /// The lines that are ground truth by the policy, in order.
     pub lines: Vec<usize>,
-    /// Those of them whose text no record has as it is now: lines that have changed since they were labelled.
+    /// Those of them whose text no record has as it is now: lines that may have changed since they were labelled.
     pub approximate: Vec<usize>,
     /// The texts of the lines that anybody labelled.
     pub texts: BTreeMap<usize, String>,
@@ -184,7 +184,7 @@ impl GroundTruth {
     pub fn changed(&self) -> Option<String> {
         let (changed, all) = (self.approximate.len(), self.lines.len());
         let noun = if all == 1 { "line" } else { "lines" };
-        (changed > 0).then(|| format!("{changed} of {all} {noun} changed since labelled"))
+        (changed > 0).then(|| format!("{changed} of {all} {noun} may have changed since labelled"))
     }
 
     /// Why there is no ground truth although there are records.
@@ -389,20 +389,24 @@ pub(super) mod tests {
     #[test]
     fn a_line_that_changed_since_it_was_labelled_is_said_beside_the_number() {
         let changed = GroundTruth { approximate: vec![2], ..truth(&[1, 2]) };
-        assert_eq!(changed.describe(), "vulnerable by bob, lines 2, 3; 1 of 2 lines changed since labelled");
+        assert_eq!(
+            changed.describe(),
+            "vulnerable by bob, lines 2, 3; 1 of 2 lines may have changed since labelled"
+        );
         let found = finding(&[0.0, 1.0, 2.0], true).with_truth(Some(changed));
         // G = {2, 3}: intersection 0.5 + 1, union 1 + 1.
         assert_eq!(found.agreement.as_ref().unwrap().alignment.da, Ok(0.75));
         let shown = found.shown_alignment().unwrap();
         assert!(
-            shown.starts_with("DA 0.75 (null ") && shown.ends_with("; 1 of 2 lines changed since labelled)"),
+            shown.starts_with("DA 0.75 (null ")
+                && shown.ends_with("; 1 of 2 lines may have changed since labelled)"),
             "{shown}"
         );
         let unflagged = GroundTruth { approximate: vec![2], ..truth(&[2]) };
         let found = finding(&[0.0, 1.0, 2.0], false).with_truth(Some(unflagged));
         assert_eq!(
             found.shown_alignment().unwrap(),
-            "DA 0.00 (would be 0.67; 1 of 1 line changed since labelled)"
+            "DA 0.00 (would be 0.67; 1 of 1 line may have changed since labelled)"
         );
     }
 

@@ -45,7 +45,7 @@ pub struct SideLine {
     /// `None`: without code, or not seen by the model.
     pub score: Option<LineScore>,
     pub is_true: bool,
-    /// It is, but has changed since it was labelled.
+    /// It is, but may have changed since it was labelled.
     pub is_approximate: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct Version<'a> {
 
 impl PairView {
     /// The view in words: both verdicts, the outcome, and every line with its relevance before and after. A line that
-    /// is ground truth carries `*`, one that has changed since it was labelled `~`. Sources and names are escaped.
+    /// is ground truth carries `*`, one that may have changed since it was labelled `~`. Sources and names are escaped.
     pub fn text(&self, before: (&str, Version<'_>), after: (&str, Version<'_>)) -> Vec<String> {
         let mut text = vec![
             format!("before {}", verdict(before.0, &self.before)),
@@ -84,7 +84,9 @@ impl PairView {
             self.lines.iter().flat_map(|pair| [pair.before, pair.after]).flatten().any(|line| is(&line))
         };
         if any(|line| line.is_approximate) {
-            text.push("* ground truth; ~ ground truth that has changed since it was labelled".to_string());
+            text.push(
+                "* ground truth; ~ ground truth that may have changed since it was labelled".to_string(),
+            );
         } else if any(|line| line.is_true) {
             text.push("* ground truth".to_string());
         }

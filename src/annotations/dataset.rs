@@ -4,7 +4,7 @@
 //! guessed. Blank lines are never ground truth: a line without a token can be neither wrong nor scored.
 
 use super::problem::RowError;
-use super::{DatasetRow, FunctionLines, Record, Sample};
+use super::{AtOdds, DatasetRow, FunctionLines, Record, Sample};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use std::str::FromStr;
 mod detect;
 mod json;
 pub(super) mod located;
+mod pairing;
 mod rows;
 mod sarif;
 pub(super) mod strict;
@@ -235,6 +236,8 @@ fn sample(row: usize, name: &str, code: String, record: Record) -> Sample {
         project: None,
         commit: None,
         columns: (None, None),
+        at_odds: AtOdds::default(),
+        is_region: false,
     }
 }
 

@@ -14,6 +14,8 @@ pub enum NotExported {
     NoLines,
     /// It does not say in which file, or where there.
     NoPlace,
+    /// Its file is there, and has no function that is its own.
+    Gone,
 }
 
 impl NotExported {
@@ -21,6 +23,7 @@ impl NotExported {
         match self {
             NotExported::NoLines => "without labelled lines",
             NotExported::NoPlace => "without a file and a range in it",
+            NotExported::Gone => "of functions that their files have no more, or have another record for",
         }
     }
 }

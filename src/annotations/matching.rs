@@ -45,6 +45,8 @@ pub enum Match {
     FileAndRange,
     /// The function of its name that holds most of its lines, where another one holds at least half as much.
     FileAndMostLines,
+    /// A function of its name that holds lines of it, which another one may have had, too.
+    FileAndOther,
     /// A function of its name that stands where its own stood, and nothing that it labels tells whether it is that.
     FileAndPlace,
 }
@@ -58,12 +60,14 @@ pub struct Matched<'r> {
     pub how: Match,
     /// 0-based lines of the function as it is now, in order, each once.
     pub lines: Vec<(usize, LineLabel)>,
-    /// Those of `lines` whose text is another one now, whitespace aside.
+    /// Those of `lines` that are not certain: their text is another one now, whitespace aside, or they may be other lines.
     pub changed: Vec<usize>,
     /// What could not be found again.
     pub unmatched: Vec<&'r LabelledLine>,
     /// Records of the same annotator that were set aside for this one.
     pub aside: Vec<&'r Record>,
+    /// The record names another file, whose function may have become another one.
+    pub is_of_another_file: bool,
 }
 
 impl<'r> Matched<'r> {
@@ -99,10 +103,8 @@ impl<'r> Matched<'r> {
         self.also.push(also);
     }
 
-    /// Whose opinion it is: the annotator's, else the data set's.
     pub fn annotator(&self) -> Option<&'r str> {
-        let dataset = self.record.dataset.as_ref().map(|dataset| dataset.name.as_str());
-        self.record.annotator.as_deref().or(dataset)
+        self.record.voice()
     }
 
     /// Why it is not certain that the record speaks of this function, in words.
@@ -116,10 +118,18 @@ impl<'r> Matched<'r> {
                 "approximate: a guess, as another function of its name holds many of the labelled lines, too"
                     .to_string(),
             ),
+            Match::FileAndOther => Some(
+                "approximate: a guess, as it may be another function of its name that had the labelled lines, too"
+                    .to_string(),
+            ),
             Match::FileAndPlace => Some(
                 "approximate: a guess, as only its name and place say that this is the labelled function"
                     .to_string(),
             ),
+            Match::Text | Match::TextWithoutWhitespace if self.is_of_another_file => {
+                let file = self.record.file.as_deref().and_then(uri::to_path).unwrap_or_default();
+                Some(format!("approximate: labelled in {file}, of whose function this is a copy"))
+            }
             Match::Text | Match::TextWithoutWhitespace | Match::FileAndName => None,
         }
     }
@@ -330,16 +340,7 @@ impl<'r> Finder<'r, '_> {
         }
         for (number, outcome) in self.assigned(seekers) {
             match outcome {
-                assign::Outcome::Function(function) => {
-                    self.found[function].push((number, Match::FileAndName))
-                }
-                assign::Outcome::Elsewhere(function) => {
-                    self.found[function].push((number, Match::FileAndLines))
-                }
-                assign::Outcome::Likely(function) => {
-                    self.found[function].push((number, Match::FileAndMostLines))
-                }
-                assign::Outcome::Guess(function) => self.found[function].push((number, Match::FileAndPlace)),
+                assign::Outcome::Found(function, how) => self.found[function].push((number, how)),
                 assign::Outcome::Lost => lost.push(number),
                 assign::Outcome::SetAside(holds) => set_aside.push((number, holds)),
             }
@@ -352,6 +353,7 @@ impl<'r> Finder<'r, '_> {
         let Unplaced { mut lost, mut set_aside } = unplaced;
         let mut functions = Vec::with_capacity(self.places.len());
         let mut dropped: Vec<(usize, usize)> = Vec::new();
+        let mut without_name: Vec<usize> = Vec::new();
         let mut is_shown: HashSet<usize> = HashSet::new();
         for function in 0..self.places.len() {
             let (matched, of_function) = self.matched(function);
@@ -360,7 +362,14 @@ impl<'r> Finder<'r, '_> {
             let numbers = self.found[function].iter().map(|(number, _)| *number);
             is_shown.extend(numbers.filter(|number| !not_here.contains(number)));
             dropped.extend(of_function);
+            // A function of another name, of which there is a record, is not that of one that was found by its lines or place.
+            let by_lines = |how: &Match| matches!(how, Match::FileAndLines | Match::FileAndRange);
+            let found = self.found[function].iter();
+            let numbers = found.filter(|(number, how)| by_lines(how) && not_here.contains(number));
+            without_name.extend(numbers.map(|(number, _)| *number));
         }
+        dropped.retain(|(number, _)| !without_name.contains(number));
+        lost.extend(without_name.iter().copied().filter(|number| !is_shown.contains(number)));
         // The one that holds may have been set aside itself.
         let holding: HashMap<usize, usize> = dropped.iter().chain(&set_aside).copied().collect();
         let last = |mut number: usize| {
@@ -384,6 +393,7 @@ impl<'r> Finder<'r, '_> {
             .partition(|(_, holds)| is_shown.contains(holds));
         lost.extend(without.into_iter().map(|(number, _)| number));
         lost.sort_unstable();
+        lost.dedup();
         let set_aside: Vec<SetAside<'r>> = set_aside
             .into_iter()
             .map(|(number, holds)| SetAside { number, record: &self.records[number], holds })
@@ -439,7 +449,10 @@ impl<'r> Finder<'r, '_> {
             return Vec::new();
         }
         let text = |function: usize| self.texts[function].get();
-        let holds = |function: &usize| text(*function).is_some_and(|text| text.holds(record, &self.budget));
+        let holds = |function: &usize| {
+            let is_in = (&self.places[*function], &self.lines[*function]);
+            text(*function).is_some_and(|text| text.holds(record, is_in, &self.budget))
+        };
         holding.iter().copied().filter(holds).collect()
     }
 
@@ -496,7 +509,12 @@ impl<'r> Finder<'r, '_> {
         for (number, how) in found {
             let record = &self.records[number];
             let relocate::Lines { found: lines, changed, unmatched } = self.relocated(record, function, how);
-            let new = Matched { record, also: Vec::new(), how, lines, changed, unmatched, aside: Vec::new() };
+            let is_of_another_file = file.is_some()
+                && record.dataset.is_none()
+                && record.file.is_some()
+                && !names_file(record, file);
+            let (also, aside) = (Vec::new(), Vec::new());
+            let new = Matched { record, also, how, lines, changed, unmatched, aside, is_of_another_file };
             let at = *of_annotator.entry(new.annotator()).or_insert(matched.len());
             let Some(old) = matched.get_mut(at) else {
                 matched.push(new);
@@ -523,6 +541,23 @@ impl<'r> Finder<'r, '_> {
     }
 }
 
+/// The labelled lines of a record in the text that it has the hash of, and how many of them stand on a line of another number
+/// than it says. What is not there is left out.
+pub(super) fn lines_of_text(record: &Record, text: &str) -> (Vec<LabelledLine>, usize) {
+    let function = FunctionLines::new(text);
+    let place = Place { file: None, name: "", first_line: 0, text };
+    let (cell, budget) = (OnceCell::new(), relocate::Budget::default());
+    let found = relocate::lines(record, &place, &function, Match::Text, (&cell, &budget)).found;
+    let is_said = |at: usize| record.lines.iter().any(|line| line.line == at);
+    let moved = found.iter().filter(|(at, _)| !is_said(*at)).count();
+    let line =
+        |(at, label): &(usize, super::LineLabel)| match record.lines.iter().find(|line| line.line == *at) {
+            Some(line) if line.text == function.line(*at) => line.clone(),
+            _ => function.labelled(*at, *label),
+        };
+    (found.iter().map(line).collect(), moved)
+}
+
 /// Whether a record's file is this one.
 fn names_file(record: &Record, file: Option<&str>) -> bool {
     record.file.as_deref().and_then(uri::to_path).as_deref() == file
@@ -534,7 +569,7 @@ fn knows_a_function(record: &Record) -> bool {
 }
 
 /// Whether a record's range is that of lines in a function, as in SARIF.
-fn is_region(record: &Record) -> bool {
+pub(super) fn is_region(record: &Record) -> bool {
     record.body_sha256.is_none() && record.source == Some(Provenance::Imported)
 }
 

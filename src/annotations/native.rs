@@ -129,6 +129,7 @@ struct RecordRow {
 #[derive(Serialize)]
 struct LineRow {
     line: usize,
+    #[serde(skip_serializing_if = "String::is_empty")]
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<String>,
@@ -268,7 +269,8 @@ fn lines(rows: &[Fields<'_>], range: Option<(usize, usize)>) -> Result<Vec<Label
     let mut lines = Vec::with_capacity(rows.len());
     for row in rows {
         let number = row.needed("line", row.whole("line")?)?;
-        let text = row.needed("text", row.text("text")?)?;
+        // A line without text is known by its number.
+        let text = row.text("text")?.unwrap_or_default();
         let (before, after) = (row.text("before")?, row.text("after")?);
         let label = row.needed("label", row.one_of("label", LINE_LABELS)?)?;
         let Some(line) = number.checked_sub(1) else {

@@ -70,6 +70,11 @@ pub enum RowProblem {
     SameText,
     #[error("the other half of its pair does not follow or precede it")]
     NoPartner,
+    #[error(
+        "no row beside it is surely the other half of its pair: of one commit, the other label and one function, by its name \
+         and its lines"
+    )]
+    UnsurePartner,
     #[error("has too many changed lines to be compared with its fix")]
     TooManyLines,
     #[error("is not a record of linelens-annotations: {0}")]
@@ -113,7 +118,7 @@ impl RowProblem {
             RowProblem::AmbiguousLine(_) => "line ambiguous",
             RowProblem::FlawInBenign => "flaw lines in a benign function",
             RowProblem::SameText => "function and fix are the same",
-            RowProblem::NoPartner => "half a pair",
+            RowProblem::NoPartner | RowProblem::UnsurePartner => "half a pair",
             RowProblem::TooManyLines => "too many changed lines",
             RowProblem::NotARecord(_) => "not a record",
             RowProblem::Version(_) => "unknown version",

@@ -1,6 +1,7 @@
 //! Records of one annotator for one function: of several the last stands, which nobody would notice otherwise.
 
 use super::Record;
+use super::matching::is_region;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 
@@ -15,9 +16,13 @@ pub struct Said {
 
 impl Said {
     /// The row in which the same annotator said something of the same function before. The same function: the same text in
-    /// the same file; where a record has no hash, the same name and range. Records that name no annotator are of anybody.
+    /// the same file; where a record has no hash, the same name and range. Records that name no annotator are of one, or of
+    /// their data set. Regions of a log are parts of one opinion.
     pub fn before(&mut self, record: &Record, row: usize) -> Option<usize> {
-        let annotator = record.annotator.as_deref()?;
+        if is_region(record) {
+            return None;
+        }
+        let annotator = record.voice();
         let function = match &record.body_sha256 {
             Some(hash) => hash.clone(),
             None => format!("{:?} {:?}", record.function.as_ref()?, record.range),
@@ -35,10 +40,16 @@ impl Said {
 
 /// A sentence about it.
 pub fn sentence(record: &Record, earlier: usize) -> String {
-    format!(
-        "{} labelled this function before, in row {earlier}; the later row stands: delete one of them",
-        record.annotator.as_deref().unwrap_or_default()
-    )
+    let who = match record.voice() {
+        Some("") => "\"\"",
+        Some(name) => name,
+        None => "a record that names no annotator",
+    };
+    let row = match record.voice() {
+        Some(_) => format!("row {earlier}"),
+        None => format!("row {earlier}, which names none either"),
+    };
+    format!("{who} labelled this function before, in {row}; the later row stands: delete one of them")
 }
 
 #[cfg(test)]
@@ -61,7 +72,10 @@ mod tests {
         assert_eq!(before(record(Some("ann"), "a.c", "g"), 4), None);
         assert_eq!(before(record(Some("ann"), "a.c", "f"), 5), Some(1));
         assert_eq!(before(record(Some("ann"), "a.c", "f"), 6), Some(5));
-        assert_eq!((before(record(None, "a.c", "f"), 7), before(record(None, "a.c", "f"), 8)), (None, None));
+        assert_eq!(
+            (before(record(None, "a.c", "f"), 7), before(record(None, "a.c", "f"), 8)),
+            (None, Some(7))
+        );
         let named = |range| Record {
             annotator: Some("ann".to_string()),
             function: Some("f".to_string()),

@@ -162,7 +162,9 @@ impl Store {
 
     /// Something to be said of one of its records.
     pub fn said_of(&self, record: &Record, reason: String) -> Option<FileProblem> {
-        let number = self.records.iter().position(|other| std::ptr::eq(other, record))?;
+        let offset = std::ptr::from_ref(record).addr().checked_sub(self.records.as_ptr().addr())?;
+        let number = offset / size_of::<Record>();
+        self.records.get(number).filter(|other| std::ptr::eq(*other, record))?;
         Some(FileProblem { reason, ..self.lost(number, record) })
     }
 

@@ -12,7 +12,7 @@ use crate::annotations::{Record, RowError, native};
 use crate::escape;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -126,7 +126,7 @@ fn import(command: &Import, output: &mut Output) -> Result<usize, Failure> {
             Some(root) => command.from.open(file, |path, format| dataset::open_in(path, format, root))?,
             None => command.from.open(file, dataset::import_located)?,
         };
-        bad += each(file, samples, SHOWN_A_KIND, output, |mut record, output| {
+        bad += each(file, samples, SHOWN_A_KIND, output, |_, mut record, output| {
             if command.annotator.is_some() {
                 record.annotator.clone_from(&command.annotator);
             }
@@ -146,7 +146,8 @@ fn export(command: &Export, output: &mut Output) -> Result<usize, Failure> {
         for file in &command.from.files {
             let samples = command.from.open(file, dataset::import_located)?;
             bad +=
-                each(file, samples, SHOWN_A_KIND, output, |record, output| writer.add(&record, output))?.bad;
+                each(file, samples, SHOWN_A_KIND, output, |_, record, output| writer.add(&record, output))?
+                    .bad;
         }
         writer.finish(output)?;
         return Ok(bad);
@@ -157,7 +158,20 @@ fn export(command: &Export, output: &mut Output) -> Result<usize, Failure> {
     let mut sink = sink;
     for file in &command.from.files {
         let samples = command.from.open(file, dataset::import_located)?;
-        bad += each(file, samples, SHOWN_A_KIND, output, |record, output| {
+        // Lines are where they are today, as far as the files are there.
+        let mut today = match samples.format() {
+            Format::Native => lost::today(file),
+            _ => HashMap::new(),
+        };
+        bad += each(file, samples, SHOWN_A_KIND, output, |row, record, output| {
+            let record = match today.remove(&row) {
+                Some(Some(record)) => record,
+                Some(None) => {
+                    *left_out.entry(NotExported::Gone).or_default() += 1;
+                    return Ok(());
+                }
+                None => record,
+            };
             if let Err(reason) = writer.add(&record)? {
                 *left_out.entry(reason).or_default() += 1;
             }
@@ -184,7 +198,7 @@ fn compare(command: &AgreementOf, output: &mut Output) -> Result<usize, Failure>
     let mut bad = 0;
     for file in &command.from.files {
         let samples = command.from.open(file, dataset::import_located)?;
-        bad += each(file, samples, SHOWN_A_KIND, output, |record, _| {
+        bad += each(file, samples, SHOWN_A_KIND, output, |_, record, _| {
             records.push(record);
             Ok(())
         })?
@@ -266,7 +280,7 @@ fn check(command: &Check, output: &mut Output) -> Result<usize, Failure> {
         let format = samples.format();
         let mut labels = [0_usize; 3];
         let (mut with_lines, mut lines) = (0, 0);
-        let count = each(file, samples, shown, output, |record, _| {
+        let count = each(file, samples, shown, output, |_, record, _| {
             labels[record.label as usize] += 1;
             with_lines += usize::from(!record.lines.is_empty());
             lines += record.lines.len();
@@ -292,11 +306,18 @@ fn check(command: &Check, output: &mut Output) -> Result<usize, Failure> {
 /// Records whose functions are gone are no bad rows: what they say was right once.
 fn warn_of_lost(file: &Path, shown: usize, output: &mut Output) {
     let name = escape::terminal(&file.to_string_lossy());
-    let LostRecords { records, set_aside, doubtful, missing } = lost::look_up(file);
+    let LostRecords { records, set_aside, doubtful, lines, missing, nowhere } = lost::look_up(file);
     for (problems, one, many) in [
         (records, "record belongs to no function", "records belong to no function"),
+        (nowhere, "record names neither a file nor a text", "records name neither a file nor a text"),
+        (missing, "record is of a file that cannot be read", "records are of files that cannot be read"),
         (set_aside, "record is set aside for a newer one", "records are set aside for newer ones"),
         (doubtful, "record is only probably of its function", "records are only probably of their functions"),
+        (
+            lines,
+            "record labels lines that are not as it says",
+            "records label lines that are not as they say",
+        ),
     ] {
         for problem in problems.iter().take(shown) {
             output.warn(&problem.to_string());
@@ -304,10 +325,6 @@ fn warn_of_lost(file: &Path, shown: usize, output: &mut Output) {
         if problems.len() > shown {
             output.warn(&format!("{name}: {}", counted(problems.len(), one, many)));
         }
-    }
-    if let Some(first) = missing.first() {
-        let files = counted(missing.len(), "file", "files");
-        output.warn(&format!("{name}: {files} that it names cannot be read, the first is {first}"));
     }
 }
 
@@ -334,7 +351,7 @@ fn each(
     samples: Samples,
     shown: usize,
     output: &mut Output,
-    mut take: impl FnMut(Record, &mut Output) -> Result<(), Failure>,
+    mut take: impl FnMut(usize, Record, &mut Output) -> Result<(), Failure>,
 ) -> Result<Count, Failure> {
     let name = escape::terminal(&file.to_string_lossy());
     let mut count = Count::default();
@@ -355,7 +372,7 @@ fn each(
                     }
                 }
                 not_found += usize::from(format == Format::Sarif && sample.code.is_empty());
-                take(sample.record, output)?;
+                take(sample.row, sample.record, output)?;
             }
             Err(RowError { row, reason }) => {
                 count.bad += 1;

@@ -160,7 +160,7 @@ pub(super) struct LineJson<'a> {
     rank: usize,
     #[serde(rename = "groundTruth", skip_serializing_if = "Option::is_none")]
     ground_truth: Option<bool>,
-    /// The line has changed since it was labelled.
+    /// The line may have changed since it was labelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     approximate: Option<bool>,
     text: &'a str,

@@ -98,7 +98,7 @@ fn ground_truth(finding: &Finding) -> Vec<String> {
     let alignment = &agreement.alignment;
     let marks = match agreement.truth.approximate.is_empty() {
         true => "marked *",
-        false => "marked *, or ~ where the line has changed since it was labelled",
+        false => "marked *, or ~ where the line may have changed since it was labelled",
     };
     let mut notes =
         vec![format!("ground truth ({marks}): {}", escape::terminal(&agreement.truth.describe()))];

@@ -295,6 +295,8 @@ mod tests {
                 project: None,
                 commit: None,
                 columns: (None, None),
+                at_odds: crate::annotations::AtOdds::default(),
+                is_region: false,
             };
             file_name(12, &sample)
         };

@@ -6,7 +6,7 @@ use crate::annotations::{FunctionLines, Label, LineLabel, Pair, Record, Sample};
 use std::collections::HashMap;
 
 /// Records about the same function as one each, in the order of their first records; what holds for it is what `policy`
-/// makes of all of them. Of several records of one annotator the last stands.
+/// makes of all of them. Of several records of one annotator the last stands, as in the editor; those that name none are of one.
 ///
 /// The same function is the same text in the same file (and project, where one is named): the same text elsewhere may be
 /// used otherwise, and who labelled it there has not spoken of this one.
@@ -30,11 +30,18 @@ fn one(records: Vec<Sample>, policy: &Policy) -> Option<Sample> {
     let mut opinions: Vec<Opinion> = Vec::new();
     let mut cwe: Vec<String> = Vec::new();
     let mut pair: Option<Pair> = None;
-    for Sample { record, .. } in &records {
-        if record.annotator.is_some() {
-            opinions.retain(|other| other.annotator != record.annotator);
+    let mut of_log: Vec<Option<&str>> = Vec::new();
+    for Sample { record, is_region, .. } in &records {
+        let new = opinion(record);
+        let log = record.dataset.as_ref().filter(|_| *is_region).map(|dataset| dataset.name.as_str());
+        match opinions.iter().position(|other| other.annotator == new.annotator) {
+            Some(at) if log.is_some() && of_log[at] == log => join(&mut opinions[at], new),
+            Some(at) => (opinions[at], of_log[at]) = (new, log),
+            None => {
+                opinions.push(new);
+                of_log.push(log);
+            }
         }
-        opinions.push(opinion(record));
         cwe.extend(record.cwe.iter().filter(|name| !cwe.contains(name)).cloned().collect::<Vec<_>>());
         pair = pair.or_else(|| record.pair.clone());
     }
@@ -58,7 +65,21 @@ fn opinion(record: &Record) -> Opinion {
         record.lines.iter().map(|line| (line.line, line.label)).collect();
     lines.sort_by_key(|(line, _)| *line);
     lines.dedup_by_key(|(line, _)| *line);
-    Opinion { annotator: record.annotator.clone(), label: record.label, lines }
+    Opinion { annotator: record.voice().map(str::to_string), label: record.label, lines }
+}
+
+/// Another region that the same log marks in the function: what is a flaw to one of them is one.
+fn join(opinion: &mut Opinion, other: Opinion) {
+    for (line, label) in other.lines {
+        match opinion.lines.binary_search_by_key(&line, |(line, _)| *line) {
+            Ok(at) if label == LineLabel::Flaw => opinion.lines[at].1 = label,
+            Ok(_) => {}
+            Err(at) => opinion.lines.insert(at, (line, label)),
+        }
+    }
+    if other.label == Label::Vulnerable {
+        opinion.label = other.label;
+    }
 }
 
 /// Rows whose text an earlier row has.
@@ -98,6 +119,8 @@ mod tests {
             project: None,
             commit: None,
             columns: (None, None),
+            at_odds: crate::annotations::AtOdds::default(),
+            is_region: false,
         }
     }
 
@@ -126,6 +149,33 @@ mod tests {
         let mut again = records();
         again.push(said(code, Some("bob"), benign, &[]));
         assert_eq!(merge(again, &Policy::Majority)[0].record.label, benign);
+    }
+
+    #[test]
+    fn records_that_name_no_annotator_are_of_one() {
+        let code = "int f(int a)\n{\n\treturn 1 / a;\n}";
+        let (vulnerable, benign) = (Label::Vulnerable, Label::Benign);
+        let said = |label, flaws: &[usize]| said(code, None, label, flaws);
+        let one = merge(vec![said(vulnerable, &[1]), said(vulnerable, &[2])], &Policy::Majority).remove(0);
+        assert_eq!(one.record.flaw_lines().collect::<Vec<_>>(), [2], "the later one stands");
+        let one = merge(vec![said(vulnerable, &[1]), said(benign, &[])], &Policy::Majority).remove(0);
+        assert_eq!(one.record.label, benign);
+        // Regions of one log are one opinion; so is what a data set says.
+        let of = |mut sample: Sample, log: &str, is_region| {
+            let dataset = crate::annotations::DatasetRow { name: log.to_string(), row: "1".to_string() };
+            (sample.record.dataset, sample.is_region) = (Some(dataset), is_region);
+            sample
+        };
+        for (second, is_region, lines) in
+            [("a", true, vec![1, 2]), ("a", false, vec![2]), ("b", true, vec![])]
+        {
+            let samples = vec![
+                of(said(vulnerable, &[1]), "a", is_region),
+                of(said(vulnerable, &[2]), second, is_region),
+            ];
+            let one = merge(samples, &Policy::Majority).remove(0);
+            assert_eq!(one.record.flaw_lines().collect::<Vec<_>>(), lines, "{second} {is_region}");
+        }
     }
 
     #[test]

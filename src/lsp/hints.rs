@@ -13,7 +13,7 @@ use tower_lsp::ls_types::{
 
 /// Marks ground truth without colour.
 const TRUE: &str = "●";
-/// Marks ground truth that has changed since it was labelled.
+/// Marks ground truth that may have changed since it was labelled.
 const CHANGED: &str = "~";
 
 /// A hint behind a line.
@@ -36,7 +36,7 @@ pub(crate) fn of_finding(finding: &Finding, top: usize) -> Vec<Hint> {
 
 fn of_line(finding: &Finding, line: usize) -> Hint {
     let (mark, truth) = match (finding.is_true(line), finding.is_approximate(line)) {
-        (true, true) => (format!("{CHANGED} "), "; ground truth that has changed since it was labelled"),
+        (true, true) => (format!("{CHANGED} "), "; ground truth that may have changed since it was labelled"),
         (true, false) => (format!("{TRUE} "), "; ground truth"),
         (false, _) => (String::new(), ""),
     };

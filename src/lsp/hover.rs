@@ -154,7 +154,7 @@ fn line_truth(finding: &Finding, line: usize) -> Option<String> {
     match (finding.is_true(line), names.as_slice()) {
         (true, names) => {
             let changed = match finding.is_approximate(line) {
-                true => " (~: the line has changed since it was labelled)",
+                true => " (~: the line may have changed since it was labelled)",
                 false => "",
             };
             Some(format!("ground truth: a flaw by {}{changed}", names.join(", ")))

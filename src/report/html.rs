@@ -42,7 +42,7 @@ pub fn page(title: &str, model: &DetectorInfo, files: &[FileReport<'_>]) -> Stri
     page.push_str(
         "<p class=\"note\">The darker or brighter the shade and the longer the bar, the more relevant the line was for the \
          prediction, from 0 to 1 within its function: some line of every function scores 1. ● marks ground truth, ~ ground \
-         truth that has changed since it was labelled, a minus a line that spoke against the verdict, ? one that the model \
+         truth that may have changed since it was labelled, a minus a line that spoke against the verdict, ? one that the model \
          did not see.</p>\n",
     );
     let count = files.iter().map(|file| file.findings.len()).sum::<usize>();
@@ -116,7 +116,9 @@ fn row(page: &mut String, file: &FileReport<'_>, finding: &Finding, line: usize)
     let text = file.version.lines.line_span(line).of(file.version.text).unwrap_or_default();
     let text = html(&text.replace('\t', "    "));
     let truth = match (finding.is_true(line), finding.is_approximate(line)) {
-        (true, true) => "<abbr title=\"ground truth; the line has changed since it was labelled\">~</abbr>",
+        (true, true) => {
+            "<abbr title=\"ground truth; the line may have changed since it was labelled\">~</abbr>"
+        }
         (true, false) => "<abbr title=\"ground truth\">●</abbr>",
         (false, _) => "",
     };

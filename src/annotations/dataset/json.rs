@@ -1,5 +1,6 @@
 //! The formats whose rows are JSON: linelens's own two, PrimeVul, SVEN, Devign and CodeXGLUE, DiverseVul.
 
+use super::pairing::Pairing;
 use super::rows::{Input, JsonRows, NumberedRow};
 use super::{Format, identifiers, sample, strict};
 use crate::annotations::native;
@@ -15,24 +16,15 @@ pub(super) struct JsonSamples {
     format: Format,
     /// The functions of rows that were read.
     ready: VecDeque<Result<Sample, RowError>>,
-    /// PrimeVul's paired files: the order of labels in a pair, and the first half of the next one.
+    /// Of PrimeVul's paired files: rows that may be pairs.
     pairs: Option<Pairing>,
     /// The rows below a native header of another version are not for this one to read.
     other_version: Option<String>,
 }
 
-struct Pairing {
-    /// The label that comes first in every pair; `None` where pairs have either order.
-    first_target: Option<bool>,
-    half: Option<Sample>,
-}
-
 impl JsonSamples {
     pub(super) fn new(input: Input, format: Format, name: String) -> io::Result<JsonSamples> {
-        let pairs = (format == Format::PrimeVul)
-            .then(|| order_of_pairs(input.head()))
-            .flatten()
-            .map(|first_target| Pairing { first_target, half: None });
+        let pairs = (format == Format::PrimeVul).then(|| Pairing::of_file(input.head())).flatten();
         Ok(JsonSamples {
             rows: JsonRows::new(input)?,
             name,
@@ -64,7 +56,7 @@ impl JsonSamples {
             match result {
                 Ok(sample) => pairing.take(sample, name, &mut self.ready),
                 Err(error) => {
-                    pairing.flush(&mut self.ready);
+                    pairing.cut(name, &mut self.ready);
                     self.ready.push_back(Err(error));
                 }
             }
@@ -83,108 +75,11 @@ impl Iterator for JsonSamples {
             match self.rows.next() {
                 Some(row) => self.read(row),
                 None => {
-                    self.pairs.as_mut()?.flush(&mut self.ready);
+                    self.pairs.as_mut()?.flush(&self.name, &mut self.ready);
                     return self.ready.pop_front();
                 }
             }
         }
-    }
-}
-
-impl Pairing {
-    /// Rows of a pair follow each other, have one commit, and labels in the file's order.
-    fn take(&mut self, sample: Sample, name: &str, ready: &mut VecDeque<Result<Sample, RowError>>) {
-        let is_vulnerable = sample.record.label == Label::Vulnerable;
-        let is_first = match (self.first_target, &self.half) {
-            (Some(first), _) => is_vulnerable == first,
-            (None, Some(half)) => half.record.label == sample.record.label || half.commit != sample.commit,
-            (None, None) => true,
-        };
-        let half = self.half.take();
-        match half {
-            Some(half) if !is_first && half.commit == sample.commit && half.row + 1 == sample.row => {
-                let (vulnerable, fixed) = if is_vulnerable { (sample, half) } else { (half, sample) };
-                match pair(vulnerable, fixed, name) {
-                    Ok(samples) => ready.extend(samples.map(Ok)),
-                    Err(errors) => ready.extend(errors.map(Err)),
-                }
-            }
-            half => {
-                ready.extend(half.map(without_partner));
-                if is_first {
-                    self.half = Some(sample);
-                } else {
-                    ready.push_back(without_partner(sample));
-                }
-            }
-        }
-    }
-
-    fn flush(&mut self, ready: &mut VecDeque<Result<Sample, RowError>>) {
-        ready.extend(self.half.take().map(without_partner));
-    }
-}
-
-fn without_partner(sample: Sample) -> Result<Sample, RowError> {
-    Err(RowError { row: sample.row, reason: RowProblem::NoPartner })
-}
-
-/// Whether the first rows are pairs, and which label comes first in them, if it is always the same; `None` if they are not.
-/// Faults here and there do not make pairs of a file single rows, nor a few neighbours of one commit single rows pairs.
-fn order_of_pairs(head: &[u8]) -> Option<Option<bool>> {
-    const LOOKED_AT: usize = 1000;
-    let rows: Vec<(usize, bool, String)> = JsonRows::new(head)
-        .ok()?
-        .take(LOOKED_AT)
-        .filter_map(|(number, bytes)| {
-            let row = object(&bytes.ok()?).ok()?;
-            Some((number, target(&row, "target").ok()?, optional(&row, "commit_id").ok()??.to_string()))
-        })
-        .collect();
-    // How many pairs there are if this label comes first in each, and how many of the other rows have each label.
-    let pairs = |first_target: Option<bool>| {
-        let (mut found, mut alone, mut at) = (0_usize, [0_usize; 2], 0);
-        while let Some((number, target, commit)) = rows.get(at) {
-            let is_pair = rows.get(at + 1).is_some_and(|(next, other, commit_of_other)| {
-                number + 1 == *next
-                    && target != other
-                    && commit == commit_of_other
-                    && first_target.is_none_or(|first| first == *target)
-            });
-            if is_pair {
-                found += 1;
-                at += 2;
-            } else {
-                alone[usize::from(*target)] += 1;
-                at += 1;
-            }
-        }
-        (found, alone)
-    };
-    let is_paired = |(found, alone): (usize, [usize; 2])| {
-        let most = found * 3 >= rows.len();
-        let half = found * 4 >= rows.len() && alone[0].abs_diff(alone[1]) <= 1;
-        found > 0 && (most || half)
-    };
-    let (first_target, fixed) =
-        [false, true].map(|first| (first, pairs(Some(first)))).into_iter().max_by_key(|(_, (n, _))| *n)?;
-    let either = pairs(None);
-    // Where rows of one commit follow each other, a lost row would turn all pairs behind it.
-    let is_either = fixed.0 * 10 < either.0 * 9;
-    match is_either {
-        true => is_paired(either).then_some(None),
-        false => is_paired(fixed).then_some(Some(first_target)),
-    }
-}
-
-fn pair(vulnerable: Sample, fixed: Sample, name: &str) -> Result<[Sample; 2], [RowError; 2]> {
-    let row = vulnerable.row.min(fixed.row);
-    match paired(vulnerable.clone(), fixed.clone(), format!("{name}:{row}")) {
-        Ok(samples) => Ok(samples),
-        Err(reason) => Err([
-            RowError { row, reason: reason.clone() },
-            RowError { row: vulnerable.row.max(fixed.row), reason },
-        ]),
     }
 }
 
@@ -388,7 +283,7 @@ fn line_of(lines: &FunctionLines<'_>, number: i64, first: i64) -> Result<usize, 
 
 // --------------------------------------------------------------------------------------------------------- fields
 
-fn object(bytes: &[u8]) -> Result<Map<String, Value>, RowProblem> {
+pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, RowProblem> {
     let text = std::str::from_utf8(bytes).map_err(|_| RowProblem::NotUtf8)?;
     match strict::parse(text)? {
         Value::Object(object) => Ok(object),
@@ -406,7 +301,7 @@ fn code(fields: &Map<String, Value>, field: &'static str) -> Result<String, RowP
     }
 }
 
-fn target(fields: &Map<String, Value>, field: &'static str) -> Result<bool, RowProblem> {
+pub(super) fn target(fields: &Map<String, Value>, field: &'static str) -> Result<bool, RowProblem> {
     let value = match fields.get(field) {
         None | Some(Value::Null) => return Err(RowProblem::Missing(field)),
         Some(value) => value,
@@ -422,7 +317,10 @@ pub(super) fn shortened(text: &str) -> String {
     problem::shortened(text, 40)
 }
 
-fn optional<'a>(fields: &'a Map<String, Value>, field: &'static str) -> Result<Option<&'a str>, RowProblem> {
+pub(super) fn optional<'a>(
+    fields: &'a Map<String, Value>,
+    field: &'static str,
+) -> Result<Option<&'a str>, RowProblem> {
     match fields.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),

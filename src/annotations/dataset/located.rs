@@ -1,8 +1,9 @@
 //! Records that hold no code: the function is looked up in the file that they name.
 
 use super::Rows;
+use crate::annotations::matching::{is_region, lines_of_text};
 use crate::annotations::problem::{RowError, RowProblem};
-use crate::annotations::{FunctionLines, Label, LabelledLine, LineLabel, Record, Sample, uri};
+use crate::annotations::{AtOdds, FunctionLines, Label, LabelledLine, LineLabel, Record, Sample, uri};
 use crate::syntax::{Function, Language, SyntaxTree};
 use crate::text::{ByteSpan, LineIndex};
 use std::collections::HashMap;
@@ -61,7 +62,11 @@ impl Located {
         if let Some(hash) = &sample.record.body_sha256 {
             let code = file.text_of(hash, &sample.record).ok_or(RowProblem::Gone(uri))?;
             sample.code = code.to_string();
+            let (lines, moved) = lines_of_text(&sample.record, code);
+            sample.at_odds = AtOdds { moved, missing: sample.record.lines.len() - lines.len() };
+            sample.record.lines = lines;
         } else {
+            sample.is_region = is_region(&sample.record);
             let function = file.function_of(&sample.record)?;
             let first = file.lines.line_at(function.span.start);
             let last = file.lines.line_at(function.span.end.saturating_sub(1).max(function.span.start));

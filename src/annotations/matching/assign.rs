@@ -2,23 +2,18 @@
 //!
 //! What tells functions of one name apart are the labelled lines that they hold. A record whose lines nobody holds any more
 //! stays without a function, as does one that several would suit. Where the lines of several are equally good, or a record
-//! labels none, it stays with the function that stands where it was, which is a guess and said so. Records of different
-//! functions get different functions; of two of one annotator for one function the other is set aside, and named.
+//! labels none, it stays with the function that stands where it was, which is a guess and said so; so it is where a line of
+//! that function is only similar, and another one has the line as it was. Records of different functions get different
+//! functions; of two of one annotator for one function the other is set aside, and named.
 
-use super::{Finder, is_region, relocate, voice};
+use super::{Finder, Match, is_region, relocate, voice};
 use crate::annotations::Record;
 use std::collections::{HashMap, VecDeque};
 
 /// What becomes of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Outcome {
-    Function(usize),
-    /// A function of another name holds all that it labels, and none of its name does anything of it.
-    Elsewhere(usize),
-    /// It holds most of what the record labels, and another one of its name, of which nobody else speaks, much of it, too.
-    Likely(usize),
-    /// Nothing but its name and place says that it is this one.
-    Guess(usize),
+    Found(usize, Match),
     /// The same annotator's record with this number says something newer of the function.
     SetAside(usize),
     Lost,
@@ -29,24 +24,41 @@ struct Seeker<'r> {
     record: &'r Record,
     /// Functions of its name, the same annotator's own left out.
     free: Vec<usize>,
-    /// Those of them that hold something of what it labels, the best first, and how much.
-    alike: Vec<(usize, usize)>,
-    /// Those of them that hold some of it as it was.
-    exact: Vec<usize>,
+    /// Those of them that hold something of what it labels, the best first.
+    alike: Vec<Alike>,
+}
+
+/// A function that holds something of what a record labels.
+#[derive(Clone, Copy)]
+struct Alike {
+    function: usize,
+    likeness: relocate::Likeness,
+    /// Whether it stands where the record's did and has as many lines.
+    fills_its_place: bool,
 }
 
 impl Seeker<'_> {
     /// Of the function with most: how much it holds, and by how much that is more than another holds.
     fn best(&self) -> usize {
-        self.alike.first().map_or(0, |(_, points)| *points)
+        self.alike.iter().map(|alike| alike.likeness.points).max().unwrap_or(0)
     }
 
     fn lead(&self) -> usize {
-        self.best() - self.alike.get(1).map_or(0, |(_, points)| *points)
+        let best = self.best();
+        let mut points: Vec<usize> = self.alike.iter().map(|alike| alike.likeness.points).collect();
+        points.sort_unstable();
+        points.pop();
+        best - points.last().copied().unwrap_or(0)
     }
 
-    fn points(&self, function: usize) -> usize {
-        self.alike.iter().find(|(other, _)| *other == function).map_or(0, |(_, points)| *points)
+    fn likeness(&self, function: usize) -> relocate::Likeness {
+        let of = self.alike.iter().find(|alike| alike.function == function);
+        of.map(|alike| alike.likeness).unwrap_or_default()
+    }
+
+    /// What holds much less holds a line that both functions have.
+    fn is_worth_asking(&self, alike: &Alike) -> bool {
+        alike.fills_its_place || alike.likeness.points * 2 >= self.best()
     }
 }
 
@@ -63,56 +75,67 @@ impl<'r> Finder<'r, '_> {
             if is_region(record) && !free.is_empty() {
                 let function =
                     if named.len() == 1 { Some(named[0]) } else { self.overlapping(&free, record) };
-                outcomes.push((number, function.map_or(Outcome::Lost, Outcome::Function)));
+                let by_name = |function| Outcome::Found(function, Match::FileAndName);
+                outcomes.push((number, function.map_or(Outcome::Lost, by_name)));
                 continue;
             }
             let of_taken = taken.iter().map(|function| (self.likeness(record, *function), *function));
             let of_taken = of_taken.max_by_key(|(likeness, function)| (likeness.points, *function));
             let of_taken = of_taken.filter(|(likeness, _)| likeness.points > 0);
-            let likeness: Vec<(usize, relocate::Likeness)> = free
+            let mut alike: Vec<Alike> = free
                 .iter()
-                .map(|function| (*function, self.likeness(record, *function)))
-                .filter(|(_, likeness)| likeness.points > 0)
+                .map(|function| Alike {
+                    function: *function,
+                    likeness: self.likeness(record, *function),
+                    fills_its_place: self.fills_its_place(*function, record),
+                })
+                .filter(|alike| alike.likeness.points > 0)
                 .collect();
-            let mut alike: Vec<(usize, usize)> =
-                likeness.iter().map(|(function, likeness)| (*function, likeness.points)).collect();
             if of_taken.is_none()
                 && alike.is_empty()
                 && let Some(function) = self.elsewhere(record, &named)
             {
-                outcomes.push((number, Outcome::Elsewhere(function)));
+                outcomes.push((number, Outcome::Found(function, Match::FileAndLines)));
                 continue;
             }
-            let best = alike.iter().map(|(_, points)| *points).max().unwrap_or(0);
+            let best = alike.iter().map(|alike| alike.likeness.points).max().unwrap_or(0);
             if let Some((likeness, function)) = of_taken
                 && likeness.points > best
             {
                 let holds = self.taken.get(&(function, voice(record))).copied();
-                // Lines of another overload may be similar; none of them is there.
-                let is_other = |holds: &usize| {
-                    self.has_overloads
-                        && likeness.exact == 0
-                        && are_apart(&self.records[*holds], record)
-                        && !self.is_newer(*holds, number)
-                };
-                let holds = holds.filter(|holds| !is_other(holds));
-                outcomes.push((number, holds.map_or(Outcome::Lost, Outcome::SetAside)));
-                continue;
+                let is_apart = holds.is_some_and(|holds| are_apart(&self.records[holds], record));
+                let stays = is_apart && alike.iter().any(|alike| alike.fills_its_place);
+                if !stays {
+                    // Lines of another overload may be similar; none of them is there.
+                    let is_other = |holds: &usize| {
+                        self.has_overloads
+                            && likeness.exact == 0
+                            && is_apart
+                            && !self.is_newer(*holds, number)
+                    };
+                    let holds = holds.filter(|holds| !is_other(holds));
+                    outcomes.push((number, holds.map_or(Outcome::Lost, Outcome::SetAside)));
+                    continue;
+                }
             }
             if free.is_empty() {
                 outcomes.push((number, self.beside_newer(number, &taken)));
             } else if let [function] = named.as_slice() {
-                let likeness = likeness.first().map(|(_, likeness)| *likeness).unwrap_or_default();
+                let likeness = alike.first().map(|alike| alike.likeness).unwrap_or_default();
                 alone.entry(*function).or_default().push((number, likeness));
             } else if alike.is_empty() && tells(record) {
                 outcomes.push((number, Outcome::Lost));
             } else {
-                alike.sort_by_key(|(function, points)| {
-                    (std::cmp::Reverse(*points), !self.stands_where_it_was(*function, record), *function)
+                alike.sort_by_key(|alike| {
+                    let is_there = self.stands_where_it_was(alike.function, record);
+                    (
+                        !alike.fills_its_place,
+                        std::cmp::Reverse(alike.likeness.points),
+                        !is_there,
+                        alike.function,
+                    )
                 });
-                let exact = likeness.iter().filter(|(_, likeness)| likeness.exact > 0);
-                let exact = exact.map(|(function, _)| *function).collect();
-                several.push(Seeker { number, record, free, alike, exact });
+                several.push(Seeker { number, record, free, alike });
             }
         }
         for (function, numbers) in alone {
@@ -169,19 +192,23 @@ impl<'r> Finder<'r, '_> {
             [_] => Vec::new(),
             several => several.iter().copied().filter(|(_, likeness)| likeness.points > 0).collect(),
         };
+        let found = Outcome::Found(function, Match::FileAndName);
         let outcome = |number: usize, likeness: relocate::Likeness| {
             let record = &self.records[number];
             if likeness.points > 0 {
                 if !self.has_overloads || !self.budget.spend(knowing.len()) {
-                    return Outcome::Function(function);
+                    return found;
                 }
-                // Some lines are no proof where the very text is known to be another function's.
                 let is_whole = likeness.exact == record.lines.len();
-                if !is_whole && self.known_otherwise(function, record).is_some() {
-                    return Outcome::Lost;
+                if self.known_otherwise(function, record).is_some() {
+                    // Some lines are no proof where the very text is known to be another function's; all are a hint.
+                    return match is_whole {
+                        true => Outcome::Found(function, Match::FileAndOther),
+                        false => Outcome::Lost,
+                    };
                 }
                 return match self.known_better(function, (number, likeness), &knowing) {
-                    None => Outcome::Function(function),
+                    None => self.unless_uncertain(function, record, likeness),
                     Some(_) if likeness.exact == 0 => Outcome::Lost,
                     Some(rival) => self.beside_rival(rival, number),
                 };
@@ -190,14 +217,26 @@ impl<'r> Finder<'r, '_> {
                 return self.by_name_alone(function, record);
             }
             if record.lines.is_empty() || !self.budget.spend(knowing.len()) {
-                return Outcome::Function(function);
+                return found;
             }
             match knowing.iter().any(|(other, _)| are_apart(&self.records[*other], record)) {
                 true => Outcome::Lost,
-                false => Outcome::Function(function),
+                false => found,
             }
         };
         numbers.iter().map(|(number, likeness)| (*number, outcome(*number, *likeness))).collect()
+    }
+
+    /// By its name, unless neither a line nor its place says that it is not another overload.
+    fn unless_uncertain(&self, function: usize, record: &Record, likeness: relocate::Likeness) -> Outcome {
+        let is_certain = likeness.between > 0
+            || self.fills_its_place(function, record)
+            || (likeness.beside > 0 && self.stands_where_it_was(function, record));
+        let is_by_hand = record.body_sha256.is_none() && record.range.is_none();
+        match is_certain || is_by_hand || !self.has_overloads {
+            true => Outcome::Found(function, Match::FileAndName),
+            false => Outcome::Found(function, Match::FileAndOther),
+        }
     }
 
     /// The record of another function of which more lines are in this one as they were, where this record's are only
@@ -228,10 +267,12 @@ impl<'r> Finder<'r, '_> {
             () if tells(record) => Outcome::Lost,
             // Who wrote it named the function, not a text.
             () if !knows_a_text && (record.range.is_none() || self.overlap(function, record) > 0) => {
-                Outcome::Function(function)
+                Outcome::Found(function, Match::FileAndName)
             }
             () if self.known[function] => Outcome::Lost,
-            () if !knows_a_text || self.fills_its_place(function, record) => Outcome::Guess(function),
+            () if !knows_a_text || self.fills_its_place(function, record) => {
+                Outcome::Found(function, Match::FileAndPlace)
+            }
             () => Outcome::Lost,
         }
     }
@@ -245,16 +286,11 @@ impl<'r> Finder<'r, '_> {
         let mut waiting: VecDeque<usize> = (0..seekers.len()).collect();
         while let Some(number) = waiting.pop_front() {
             let seeker = &seekers[number];
-            let Some((function, points)) = seeker.alike.get(asks[number]).copied() else { continue };
-            // What holds much less holds a line that both functions have.
-            if points * 2 < seeker.best() {
-                asks[number] = seeker.alike.len();
-                continue;
-            }
-            let next = seeker.alike.get(asks[number] + 1);
-            let has_next = next.is_some_and(|(_, points)| points * 2 >= seeker.best());
-            if has_next && let Some(rival) = self.known_otherwise(function, seeker.record) {
-                refused[number] = Some(rival);
+            let Some(alike) = seeker.alike.get(asks[number]) else { continue };
+            let function = alike.function;
+            let known = self.known_otherwise(function, seeker.record);
+            if known.is_some() || !seeker.is_worth_asking(alike) {
+                refused[number] = known.or(refused[number]);
                 asks[number] += 1;
                 waiting.push_back(number);
                 continue;
@@ -270,8 +306,8 @@ impl<'r> Finder<'r, '_> {
                 .collect();
             let rank = |seeker: &Seeker<'_>| {
                 let is_there = self.stands_where_it_was(function, seeker.record);
-                let is_exact = seeker.exact.contains(&function);
-                (is_exact, seeker.points(function), seeker.lead(), is_there, seeker.number)
+                let likeness = seeker.likeness(function);
+                (likeness.exact > 0, likeness.points, seeker.lead(), is_there, seeker.number)
             };
             let stronger = rivals.iter().find(|rival| rank(&seekers[**rival]) > rank(seeker));
             let (losers, winner) = match stronger {
@@ -292,15 +328,21 @@ impl<'r> Finder<'r, '_> {
             .iter()
             .flat_map(|(function, held)| held.iter().map(|number| (*number, *function)))
             .collect();
-        let settled = |number: usize| match of_seeker.get(&number) {
-            Some(function) => self.unless_ambiguous(seekers, number, *function, &holders),
+        let settled = |number: usize, others: &HashMap<usize, Vec<usize>>| match of_seeker.get(&number) {
+            Some(function) => self.unless_ambiguous(seekers, number, *function, others),
             None => match (refused[number], seekers[number].alike.is_empty()) {
                 (Some(rival), _) => self.beside_rival(rival, seekers[number].number),
                 (None, true) => self.by_place(seekers, number, &holders),
                 (None, false) => Outcome::Lost,
             },
         };
-        (0..seekers.len()).map(|number| (seekers[number].number, settled(number))).collect()
+        let first: Vec<Outcome> = (0..seekers.len()).map(|number| settled(number, &holders)).collect();
+        // A function that another record has by a guess may be anybody's.
+        let mut certain = holders.clone();
+        for held in certain.values_mut() {
+            held.retain(|number| matches!(first[*number], Outcome::Found(_, Match::FileAndName)));
+        }
+        (0..seekers.len()).map(|number| (seekers[number].number, settled(number, &certain))).collect()
     }
 
     /// What becomes of a record beside another one that has the function.
@@ -318,19 +360,51 @@ impl<'r> Finder<'r, '_> {
         holders: &HashMap<usize, Vec<usize>>,
     ) -> Outcome {
         let seeker = &seekers[number];
-        let points = seeker.points(function);
-        let as_good = seeker.alike.iter().filter(|(other, of_other)| {
-            *other != function && *of_other == points && self.is_open(seekers, seeker, *other, holders)
-        });
-        let mut as_good = as_good.map(|(other, _)| *other).peekable();
+        let likeness = seeker.likeness(function);
         let is_there = |function: usize| self.stands_where_it_was(function, seeker.record);
-        if as_good.peek().is_none() {
-            let has_much = seeker.alike.iter().any(|(other, of_other)| {
-                *other != function && of_other * 2 >= points && self.is_open(seekers, seeker, *other, holders)
-            });
-            return if has_much { Outcome::Likely(function) } else { Outcome::Function(function) };
+        let others = seeker.alike.iter().filter(|other| {
+            other.function != function && self.is_open(seekers, seeker, other.function, holders)
+        });
+        let others: Vec<(usize, bool, bool)> = others
+            .map(|other| {
+                let points = other.likeness.points;
+                (other.function, points >= likeness.points, points * 2 >= likeness.points)
+            })
+            .collect();
+        if others.iter().any(|(_, is_as_good, _)| *is_as_good) {
+            let is_only = !others.iter().any(|(other, is_as_good, _)| *is_as_good && is_there(*other));
+            return match is_there(function) && is_only {
+                true => Outcome::Found(function, Match::FileAndPlace),
+                false => Outcome::Lost,
+            };
         }
-        if is_there(function) && !as_good.any(is_there) { Outcome::Guess(function) } else { Outcome::Lost }
+        let has_much = |(other, _, has_half): &(usize, bool, bool)| {
+            *has_half || (is_there(*other) && !is_there(function))
+        };
+        if others.iter().any(has_much) {
+            return Outcome::Found(function, Match::FileAndMostLines);
+        }
+        // One that holds more may be its function, whoever's it was taken for.
+        let holds_more = |other: &Alike| {
+            other.likeness.points > likeness.points
+                && self.known_otherwise(other.function, seeker.record).is_none()
+        };
+        if seeker.alike.iter().any(holds_more) {
+            return Outcome::Found(function, Match::FileAndMostLines);
+        }
+        // What stands nearer to the record's place may be its function without what was labelled.
+        let away = |function: usize| self.away(function, seeker.record);
+        let is_nearer = |other: &usize| {
+            away(*other) < away(function) && self.known_otherwise(*other, seeker.record).is_none()
+        };
+        // Another one may stand in the place of its function now.
+        let all = seeker.record.lines.len();
+        let is_known = likeness.between == all
+            || (likeness.exact == all && self.fills_its_place(function, seeker.record));
+        match self.has_overloads && (!is_known || seeker.free.iter().any(is_nearer)) {
+            true => Outcome::Found(function, Match::FileAndOther),
+            false => self.unless_uncertain(function, seeker.record, likeness),
+        }
     }
 
     /// Of functions of which nobody knows the text, where a record labels no line: the only one that fills the place of its
@@ -348,7 +422,7 @@ impl<'r> Finder<'r, '_> {
                 && self.fills_its_place(*function, seeker.record)
         });
         match (there.next(), there.next()) {
-            (Some(function), None) => Outcome::Guess(function),
+            (Some(function), None) => Outcome::Found(function, Match::FileAndPlace),
             _ => Outcome::Lost,
         }
     }
@@ -387,7 +461,12 @@ impl<'r> Finder<'r, '_> {
 
     /// Whether a function begins where the record's did, moved like the functions around it whose text is known.
     fn stands_where_it_was(&self, function: usize, record: &Record) -> bool {
-        let Some((start, _)) = record.range else { return false };
+        self.away(function, record) == Some(0)
+    }
+
+    /// How far from there it begins; `None` where the record does not say where its function was.
+    fn away(&self, function: usize, record: &Record) -> Option<usize> {
+        let (start, _) = record.range?;
         let shifts = self.shifts.get_or_init(|| {
             let mut shifts: Vec<(usize, isize)> = Vec::new();
             for (number, homes) in &self.homes {
@@ -402,8 +481,8 @@ impl<'r> Finder<'r, '_> {
             shifts.sort_unstable();
             shifts
         });
-        let expected = start.checked_add_signed(relocate::nearest(shifts, start));
-        expected == Some(self.places[function].first_line)
+        let expected = start.saturating_add_signed(relocate::nearest(shifts, start));
+        Some(self.places[function].first_line.abs_diff(expected))
     }
 }
 

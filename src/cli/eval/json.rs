@@ -45,6 +45,7 @@ fn of_split(split: &Split) -> Value {
         "name": split.name, "fileSha256": split.file_sha256, "functionsSha256": split.functions_sha256,
         "malformed": of_malformed(&split.malformed),
         "textGone": split.malformed.gone,
+        "linesMoved": split.malformed.at_odds.moved, "linesMissing": split.malformed.at_odds.missing,
         "leakage": leakage, "nearThreshold": split.near_threshold,
     })
 }

@@ -4,7 +4,7 @@ use super::super::output::{Failure, Output};
 use crate::annotations::dataset::{self, Format};
 use crate::annotations::policy::Policy;
 use crate::annotations::problem::{RowProblem, counted};
-use crate::annotations::{RowError, Sample};
+use crate::annotations::{AtOdds, RowError, Sample};
 use crate::escape;
 use crate::evaluation::Facts;
 use crate::evaluation::leakage::{LeakageReport, Signature, TrainingData};
@@ -67,6 +67,8 @@ pub(in crate::cli) struct Malformed {
     pub(super) examples: Vec<String>,
     /// Records of functions that were changed since, as by their fix. Nothing is wrong with them.
     pub(super) gone: usize,
+    /// Labelled lines that contradict the text that their record has the hash of.
+    pub(super) at_odds: AtOdds,
 }
 
 const EXAMPLES: usize = 10;
@@ -109,9 +111,30 @@ impl Malformed {
             let rows = counted(self.total(), "row was", "rows were");
             output.warn(&format!("{name}: {rows} skipped: {}", kinds.join(", ")));
         }
-        if let Some(said) = self.outdated() {
+        for said in self.outdated().into_iter().chain(self.contradicted()) {
             output.warn(&format!("{name}: {said}"));
         }
+    }
+
+    /// Lines whose number and text say different things: the text counts, as in the editor.
+    pub(super) fn contradicted(&self) -> Option<String> {
+        let AtOdds { moved, missing } = self.at_odds;
+        let moved = (moved > 0).then(|| {
+            let (one, many) = (
+                "labelled line has another number than its text",
+                "labelled lines have other numbers than their texts",
+            );
+            format!("{}, which counts", counted(moved, one, many))
+        });
+        let missing = (missing > 0).then(|| {
+            let (one, many) = (
+                "labelled line is not in the text of its function",
+                "labelled lines are not in the texts of their functions",
+            );
+            format!("{}: no ground truth", counted(missing, one, many))
+        });
+        let said: Vec<String> = moved.into_iter().chain(missing).collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
 
     pub(super) fn outdated(&self) -> Option<String> {
@@ -156,7 +179,11 @@ pub(super) fn survey(
             let mut records = Vec::new();
             for sample in samples {
                 match sample {
-                    Ok(sample) => records.push(sample),
+                    Ok(sample) => {
+                        split.malformed.at_odds.moved += sample.at_odds.moved;
+                        split.malformed.at_odds.missing += sample.at_odds.missing;
+                        records.push(sample);
+                    }
                     Err(error) => split.malformed.count(&error),
                 }
             }

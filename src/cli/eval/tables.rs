@@ -163,7 +163,8 @@ fn about(split: &Split, of_split: &[(&Model, &Evaluation)]) -> Section {
         texts.push(format!("{records}; each function counts once, by the policy {}.", split.policy));
     }
     texts.extend(split.malformed.sentence());
-    texts.extend(split.malformed.outdated().map(|said| format!("{said}.")));
+    let notes = split.malformed.outdated().into_iter().chain(split.malformed.contradicted());
+    texts.extend(notes.map(|said| format!("{said}.")));
     for (model, evaluation) in of_split {
         let scores = evaluation.failures.iter().filter(|(_, method, _)| method.is_none()).count();
         let rest = evaluation.failures.len() - scores;

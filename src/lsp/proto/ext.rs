@@ -139,7 +139,7 @@ pub struct LineMessage {
     /// Only where it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ground_truth: Option<bool>,
-    /// Only where it is true: ground truth that has changed since it was labelled.
+    /// Only where it is true: ground truth that may have changed since it was labelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approximate: Option<bool>,
     pub text: String,

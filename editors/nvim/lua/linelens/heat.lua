@@ -57,7 +57,7 @@ local function has_inlay_hints(buf)
     and vim.lsp.inlay_hint.is_enabled({ bufnr = buf })
 end
 
---- Ground-truth lines of a finding: from each to whether it has changed since it was labelled.
+--- Ground-truth lines of a finding: from each to whether it may have changed since it was labelled.
 local function true_lines(finding)
   local set = {}
   local alignment = finding.alignment
