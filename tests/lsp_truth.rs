@@ -583,6 +583,17 @@ fn labels_and_notes() {
     let finding = explained(&mut client, &uri, 8);
     assert_eq!(finding["alignment"]["label"], "benign");
     assert_eq!(finding["alignment"]["da"], Value::Null);
+    let said = |client: &mut Client, name: &str, place: &Value| {
+        command(client, name, place.clone()).unwrap()["message"].as_str().unwrap().to_string()
+    };
+    let mut other = at(&uri, 3, 4);
+    said(&mut client, "linelens.toggleGroundTruthLine", &other);
+    other["label"] = json!("vulnerable");
+    assert_eq!(said(&mut client, "linelens.setLabel", &other), "copy is labelled vulnerable");
+    assert_eq!(
+        said(&mut client, "linelens.setLabel", &other),
+        "copy has no label of its own any more; by its lines it is vulnerable"
+    );
     place["note"] = json!("adds two [numbers](command:x)");
     command(&mut client, "linelens.addNote", place.clone()).unwrap();
     assert_eq!(workspace.rows()[0]["note"], "adds two [numbers](command:x)");

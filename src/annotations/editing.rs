@@ -13,6 +13,7 @@ use super::matching::{self, Match, Matched, Place};
 use super::problem::RowProblem;
 use super::store::{MOST_RECORDS, NATIVE_FILE};
 use super::{FunctionLines, Label, LabelledLine, LineLabel, Provenance, Record, native, uri};
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,8 @@ pub struct Edited {
     pub path: PathBuf,
     /// The annotator's record of the function now; `None` if nothing is left of it.
     pub record: Option<Record>,
+    /// Nobody set its label: it follows from its lines.
+    pub label_from_lines: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -189,12 +192,18 @@ impl<'a> Site<'a> {
         &self,
         change: impl Fn(&mut Draft, Conflict<'_>) -> Result<(), EditError>,
     ) -> Result<Edited, EditError> {
+        let follows = Cell::new(false);
+        let change = |draft: &mut Draft, conflict: Conflict<'_>| {
+            change(draft, conflict)?;
+            follows.set(draft.label_from_lines);
+            Ok(())
+        };
         let edit = |old: &[u8], path: &Path| {
             let conflict = |what: String| EditError::Conflict { path: path.to_path_buf(), what };
             self.edited(old, path, &change, &conflict)
         };
         let (path, record) = file::edit(self.workspace, NATIVE_FILE, edit)?;
-        Ok(Edited { path, record })
+        Ok(Edited { path, record, label_from_lines: follows.get() })
     }
 
     /// The file's new text and the record in it.

@@ -189,6 +189,8 @@ check.ok('a server that ends at once is reported, and not started again',
   noted(editor, 'ended with exit code 3 before it was ready'), editor:lua('return _G.notes'))
 vim.wait(500)
 check.equal('in one message', editor:lua('return #_G.notes'), 1)
+check.equal('and the status line says so', editor:lua("return require('linelens').statusline()"),
+  'linelens: not running, see :LineLens health')
 editor:stop()
 
 -- A server without a model --------------------------------------------------------------------------------------------

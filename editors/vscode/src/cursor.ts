@@ -37,6 +37,12 @@ export class Cursor implements vscode.Disposable {
           moved();
         }
       }),
+      // When it is opened again, the server must hear of its cursor.
+      vscode.workspace.onDidCloseTextDocument((document) => {
+        if (this.answer?.uri === document.uri.toString()) {
+          this.forget();
+        }
+      }),
       this.server.onChanged(
         timed('a status', () => {
           const { status } = this.server;

@@ -84,7 +84,8 @@ export class StatusBar implements vscode.Disposable {
     const finding = this.cursor.finding();
     const parts = [status.model, status.executionProvider ?? '', finding?.method ?? status.method ?? ''];
     if (finding !== undefined) {
-      parts.push(`p ${probability(finding.probability, finding.threshold)}${finding.flagged ? ' flagged' : ''}`);
+      const verdict = finding.ignored !== undefined ? ' ignored' : finding.flagged ? ' flagged' : '';
+      parts.push(`p ${probability(finding.probability, finding.threshold)}${verdict}`);
     }
     const icon = this.isBusy ? '$(loading~spin)' : this.isShown() ? '$(flame)' : '$(eye-closed)';
     return { text: `${icon} ${parts.join(' · ')}`, isError: false, isWarning: status.health === 'warning' };
@@ -105,7 +106,8 @@ export class StatusBar implements vscode.Disposable {
     row('Method', status?.method);
     const finding = this.cursor.finding();
     if (finding !== undefined) {
-      const verdict = finding.flagged ? 'flagged' : 'not flagged';
+      const isIgnored = finding.ignored !== undefined;
+      const verdict = isIgnored ? `ignored: ${finding.ignored}` : finding.flagged ? 'flagged' : 'not flagged';
       const p = probability(finding.probability, finding.threshold);
       row(finding.function.name, `p ${p}, ${verdict} (threshold ${finding.threshold})`);
       row('Alignment', alignment(finding.alignment));

@@ -263,6 +263,9 @@ fn apply(
             let now =
                 edited.record.as_ref().map(|record| crate::analysis::agreement::label_name(record.label));
             let message = match now {
+                Some(label) if edited.label_from_lines => {
+                    format!("{name} has no label of its own any more; by its lines it is {label}")
+                }
                 Some(label) => format!("{name} is labelled {label}"),
                 None => format!("{name} has no label any more"),
             };

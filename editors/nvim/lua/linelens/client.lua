@@ -73,9 +73,17 @@ end
 
 -- Messages from the server --------------------------------------------------------------------------------------------
 
+--- Whether the server is missing, or ended by itself and is not started again.
+local failed = false
+
+function M.has_failed()
+  return failed
+end
+
 local function on_status(_, params, context)
   local before = statuses[context.client_id]
   statuses[context.client_id] = params
+  failed = false
   if params.health == 'ok' and before and before.health ~= 'ok' then
     util.forget()
   end
@@ -165,6 +173,7 @@ local function ended(exit, client_id, left)
   local how = how_it_ended(exit)
   local advice = 'Its messages are in :LineLens log; :LineLens restart starts it.'
   if not status then
+    failed = true
     util.error(('the server %s before it was ready. %s :LineLens health tells what is missing.'):format(how, advice))
     return
   end
@@ -174,6 +183,7 @@ local function ended(exit, client_id, left)
   end, ends)
   table.insert(ends, now)
   if #ends > MOST_RESTARTS then
+    failed = true
     local text = 'the server %s, %d times in %d minutes, so it is not started again. %s'
     util.error(text:format(how, #ends, RESTART_WINDOW_S / 60, advice))
     return
@@ -205,10 +215,21 @@ local function root_dir(buf, on_dir)
   end
   local path, problem = M.executable()
   if not path then
+    failed = true
     util.once(problem)
     return
   end
   on_dir(root_of(buf))
+end
+
+--- Neovim's own handler, but for answers of a server that was told to stop: it refuses what it is asked after that.
+local function until_stopped(method)
+  return function(problem, result, context, options)
+    if problem and asked_to_stop[context.client_id] then
+      return nil
+    end
+    return vim.lsp.handlers[method](problem, result, context, options)
+  end
 end
 
 --- For `vim.lsp.config`; `lsp/linelens.lua` returns it.
@@ -236,6 +257,9 @@ function M.config()
       ['linelens/relevance'] = util.guard('linelens/relevance', on_relevance),
       ['linelens/status'] = util.guard('linelens/status', on_status),
       ['window/showMessage'] = util.guard('window/showMessage', on_message),
+      -- Neovim sends these by itself.
+      ['textDocument/codeLens'] = until_stopped('textDocument/codeLens'),
+      ['textDocument/inlayHint'] = until_stopped('textDocument/inlayHint'),
     },
     on_exit = function(code, signal, client_id)
       local exit = code == 0 and last_exit or { code = code, signal = signal }

@@ -67,15 +67,30 @@ M.options = defaults()
 --- Problems found in options, as sentences; `:checkhealth linelens` repeats them.
 M.problems = {}
 
---- The nearest option to a name that is none, so that a typing error is found at once.
-local function nearest(name)
-  local best, score = nil, math.huge
-  for known in pairs(M.schema) do
-    local distance = math.abs(#known - #name)
-    for character in known:gmatch('.') do
-      distance = distance + (name:find(character, 1, true) and 0 or 1)
+--- How many characters have to be put in, left out or replaced to make one word of another.
+local function edits(one, other)
+  local row = {}
+  for at = 0, #other do
+    row[at] = at
+  end
+  for from = 1, #one do
+    local above_left = row[0]
+    row[0] = from
+    for to = 1, #other do
+      local kept = above_left + (one:byte(from) == other:byte(to) and 0 or 1)
+      above_left = row[to]
+      row[to] = math.min(kept, row[to] + 1, row[to - 1] + 1)
     end
-    if distance < score or (distance == score and known < best) then
+  end
+  return row[#other]
+end
+
+--- The option that a name may stand for that is none, so that a typing error is found at once.
+local function nearest(name)
+  local best, score = nil, math.max(1, math.floor(#name / 2)) + 1
+  for known in pairs(M.schema) do
+    local distance = edits(name:lower(), known:lower())
+    if distance < score or (best and distance == score and known < best) then
       best, score = known, distance
     end
   end
@@ -92,7 +107,8 @@ local function take(given, source)
     local entry = M.schema[name]
     if not entry then
       local hint = nearest(tostring(name))
-      table.insert(problems, ('%s: there is no option `%s`; did you mean `%s`?'):format(source, tostring(name), hint))
+      local advice = hint and ('did you mean `%s`?'):format(hint) or ':help linelens-options lists them'
+      table.insert(problems, ('%s: there is no option `%s`; %s'):format(source, tostring(name), advice))
     else
       local ok, expected = entry[2](value)
       if ok then

@@ -102,7 +102,7 @@ function M.statusline()
   local buf = vim.api.nvim_win_get_buf(window)
   local client = client_of.of(buf)
   if not client then
-    return ''
+    return client_of.wants(buf) and client_of.has_failed() and 'linelens: not running, see :LineLens health' or ''
   end
   local status = client_of.status(client)
   if not status then
@@ -113,7 +113,8 @@ function M.statusline()
   local parts = { status.method, status.executionProvider }
   local finding = cursor.finding(window)
   if finding then
-    local verdict = ('p %.2f%s'):format(finding.probability, finding.flagged and ' flagged' or '')
+    local word = finding.ignored and ' ignored' or finding.flagged and ' flagged' or ''
+    local verdict = ('p %.2f%s'):format(finding.probability, word)
     parts = { finding.method, finding.executionProvider, verdict }
   end
   if status.health == 'warning' then

@@ -70,19 +70,31 @@ ${shades}
 const SCRIPT = `
 const api = acquireVsCodeApi();
 const lines = [...document.querySelectorAll('button.line')];
-const saved = api.getState();
+const saved = api.getState() ?? {};
+const wide = document.querySelector('table.lines').parentElement;
+function keep(more) {
+  api.setState({ ...api.getState(), ...more });
+}
+// After the choice of a method the page is another one, but the reader is where they were.
+wide.scrollLeft = saved.left ?? 0;
+wide.addEventListener('scroll', () => { keep({ left: wide.scrollLeft }); });
+if (saved.method !== undefined) {
+  document.querySelector('button.name[aria-pressed="true"]')?.focus({ preventScroll: true });
+  keep({ method: undefined });
+}
 function stop(index) {
   lines.forEach((line, at) => { line.tabIndex = at === index ? 0 : -1; });
 }
-stop(Math.max(0, lines.findIndex((line) => line.dataset.line === saved)));
+stop(Math.max(0, lines.findIndex((line) => line.dataset.line === saved.line)));
 document.addEventListener('click', (event) => {
   const button = event.target.closest('button');
   if (!button) return;
   if (button.dataset.line !== undefined) {
     stop(lines.indexOf(button));
-    api.setState(button.dataset.line);
+    keep({ line: button.dataset.line });
     api.postMessage({ line: Number(button.dataset.line) });
   } else if (button.dataset.method !== undefined && button.getAttribute('aria-pressed') !== 'true') {
+    keep({ method: button.dataset.method });
     api.postMessage({ method: button.dataset.method });
   }
 });

@@ -512,6 +512,9 @@ async function comparing(session, picture, colours) {
     return (await now.getAttribute('button[data-method="attention:last"]', 'aria-pressed').catch(() => '')) === 'true';
   });
   ok('a click on a head chooses the method', chosen);
+  const renewed = await session.webview('button[data-method="attention:last"]');
+  const focused = () => renewed.evaluate(() => document.activeElement?.dataset.method);
+  ok('and the focus stays on it', await until(async () => (await focused()) === 'attention:last'), await focused());
   ok('for the editor, too', /attention:last/.test((await session.status())?.text ?? ''), await session.status());
   await session.quick('F1', '>View: Close All Editors in Group', 'Close All Editors in Group').catch(() => undefined);
 
@@ -722,6 +725,17 @@ async function models(session, picture, extensions) {
   await session.quick('F1', '>View: Close All Editors', 'Close All Editors');
   await session.open('records.c');
   await session.goTo(READ_RECORD.name, 5);
+  session.writeSettings({ 'linelens.threshold': 0.9 });
+  await session.waitForStatus(/p 0\.31$/);
+  await session.quick('F1', '>View: Close All Editors', 'Close All Editors');
+  await session.open('records.c');
+  ok(
+    'the function under the cursor is shaded when the file is opened again, flagged or not',
+    await session.waitForShades((lines) => lines.includes(READ_RECORD.top)),
+    await session.shaded(),
+  );
+  session.writeSettings({ 'linelens.threshold': 0.3063 });
+  await session.waitForStatus(/flagged/);
   await session.command('Choose Model');
   await session.choose('the-other');
   ok(
