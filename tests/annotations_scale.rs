@@ -185,7 +185,7 @@ fn write(path: &Path, format: Format, rows: usize) -> Kinds {
                                         "flaw_lines": if is_vulnerable { vec![3] } else { vec![] }}),
             Format::PrimeVul => {
                 json!({"idx": number, "commit_id": format!("c{number_of_pair}"), "cwe": ["CWE-1"], "cve": "None",
-                                       "func": if half == 0 { code.clone() } else { code.replace("16", "32") },
+                                       "func": if half == 0 { code.clone() } else { code.replace("[16]", "[32]") },
                                        "target": u8::from(is_vulnerable)})
             }
             Format::Sven => {

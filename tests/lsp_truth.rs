@@ -338,6 +338,39 @@ fn annotation_files_are_watched_and_cost_no_run() {
 }
 
 #[test]
+fn ground_truth_of_a_function_that_is_not_shaded_is_sent_too() {
+    let workspace = Workspace::new();
+    let add = json!({"file": "unit.c", "function": "add", "range": [8, 10], "label": "vulnerable", "annotator": "bob",
+        "lines": [{"line": 2, "text": "    return a + b;", "before": "int add(int a, int b) {", "after": "}", "label": "flaw"}]});
+    workspace.annotate(&[copy_row("bob", "vulnerable", &[2]), add]);
+    let mut client = Client::start(workspace.setup(), &Knobs::default());
+    client.ignore("textDocument/publishDiagnostics");
+    client.ignore("window/logMessage");
+    let uri = workspace.uri("unit.c");
+    client.open(&uri, UNIT);
+    let told = |client: &mut Client, functions: usize, version: i32| loop {
+        let told = client.expect("linelens/relevance");
+        let count = told["functions"].as_array().unwrap().len();
+        // Annotation files are read beside the analysis.
+        let is_whole = functions == 2 || !told["groundTruth"].is_null();
+        if is_whole && count == functions && told["textDocument"]["version"] == version {
+            break told["groundTruth"].clone();
+        }
+    };
+    // `copy` is flagged, `add` is not.
+    assert_eq!(told(&mut client, 1, 1), json!([{"line": 8}]));
+    // When the cursor comes, it is shaded.
+    explained(&mut client, &uri, 8);
+    assert_eq!(told(&mut client, 2, 1), Value::Null);
+    // A line that is another one now is only approximate.
+    let edited = UNIT.replace("    return a + b;", "    return a + b + 0;");
+    client.change(&uri, 2, json!([{"text": edited}]));
+    explained(&mut client, &uri, 3);
+    assert_eq!(told(&mut client, 1, 2), json!([{"line": 8, "approximate": true}]));
+    client.finish();
+}
+
+#[test]
 fn without_watchers_a_save_looks_again() {
     let workspace = Workspace::new();
     let (mut client, _) = workspace.opened(workspace.setup());

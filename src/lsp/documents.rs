@@ -3,6 +3,7 @@
 use crate::analysis::agreement::GroundTruth;
 use crate::analysis::{Finding, Options};
 use crate::lsp::hints::Hint;
+use crate::lsp::proto::ext::TruthLineMessage;
 use crate::lsp::proto::from_proto;
 use crate::syntax::{Edit, Function, Language, NoFunction, SyntaxTree};
 use crate::text::{ByteSpan, LineIndex, PositionEncoding};
@@ -259,6 +260,8 @@ pub(crate) struct Published {
     pub(crate) refreshed: Option<Vec<Diagnostic>>,
     pub(crate) relevance: Vec<RelevanceMark>,
     pub(crate) relevance_version: i32,
+    /// Ground truth in functions without relevance.
+    pub(crate) truth: Vec<TruthLineMessage>,
     /// What the lenses that the client was last asked to renew said.
     pub(crate) lenses: Vec<String>,
     /// The hints that the client was last asked to renew.
@@ -270,7 +273,7 @@ impl Published {
     pub(crate) fn is_something(&self) -> bool {
         let pulled =
             self.pulled.as_ref().is_some_and(|pulled| !pulled.is_empty()) && self.refreshed.is_none();
-        pulled || !self.diagnostics.is_empty() || !self.relevance.is_empty()
+        pulled || !self.diagnostics.is_empty() || !self.relevance.is_empty() || !self.truth.is_empty()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::lsp::documents::{Document, LocatedFunction, Outcome, RelevanceMark, S
 use crate::lsp::hints::{self, Hint};
 use crate::lsp::lens;
 use crate::lsp::proto::capabilities::ClientFacts;
-use crate::lsp::proto::ext::{FunctionsMessage, RelevanceParams};
+use crate::lsp::proto::ext::{FunctionsMessage, RelevanceParams, TruthLineMessage};
 use crate::lsp::proto::to_proto;
 use crate::lsp::shared::{EngineState, Model, Shared};
 use std::sync::Arc;
@@ -152,10 +152,20 @@ impl View {
             .collect()
     }
 
+    /// Ground truth in the functions whose relevance is not shown.
+    fn other_truth(&self, shared: &Shared) -> Vec<TruthLineMessage> {
+        let shown: Vec<TextKey> = self.relevant().map(|seen| seen.key).collect();
+        let functions = self.snapshot.functions().iter().enumerate();
+        let shown: Vec<usize> =
+            functions.filter(|(_, located)| shown.contains(&located.key)).map(|(number, _)| number).collect();
+        shared.truth_lines(&self.snapshot, &shown)
+    }
+
     /// Without a model there are no findings.
-    fn relevance(&self, model: Option<&Model>) -> RelevanceParams {
+    fn relevance(&self, model: Option<&Model>, ground_truth: Vec<TruthLineMessage>) -> RelevanceParams {
         RelevanceParams {
             text_document: to_proto::versioned_document(&self.snapshot),
+            ground_truth,
             functions: model
                 .into_iter()
                 .flat_map(|model| self.relevant().map(move |finding| (model, finding)))
@@ -178,6 +188,7 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
     let marks = view.relevance_marks(view.settings.options);
     let lenses = if facts.refresh_lenses { view.lens_titles() } else { Vec::new() };
     let hints = if facts.refresh_hints { view.hints() } else { Vec::new() };
+    let truth = if facts.relevance { view.other_truth(shared) } else { Vec::new() };
     let version = view.snapshot.version;
     let model = match shared.engine() {
         EngineState::Ready(model) => Some(model),
@@ -214,11 +225,15 @@ pub(crate) fn publish(shared: &Shared, uri: &Uri, partial: bool) -> usize {
         }
         published.version = version;
         published.diagnostics = diagnostics;
-        let same =
-            marks == published.relevance && (version == published.relevance_version || marks.is_empty());
+        let is_nothing = marks.is_empty() && truth.is_empty();
+        let same = marks == published.relevance
+            && truth == published.truth
+            && (version == published.relevance_version || is_nothing);
         if facts.relevance && !same && (model.is_some() || marks.is_empty()) {
-            shared.outbox.relevance(view.relevance(model.as_deref()), Arc::clone(&view.snapshot));
+            let message = view.relevance(model.as_deref(), truth.clone());
+            shared.outbox.relevance(message, Arc::clone(&view.snapshot));
             published.relevance = marks;
+            published.truth = truth;
             published.relevance_version = version;
         }
     });
@@ -241,10 +256,11 @@ pub(crate) fn clear(shared: &Shared, uri: &Uri, document: &Document) {
     if !shared.facts().pull_diagnostics && !published.diagnostics.is_empty() {
         shared.outbox.diagnostics(uri.clone(), Vec::new(), None);
     }
-    if !published.relevance.is_empty() {
+    if !published.relevance.is_empty() || !published.truth.is_empty() {
         shared.outbox.clear_relevance(RelevanceParams {
             text_document: to_proto::versioned_document(&document.snapshot),
             functions: Vec::new(),
+            ground_truth: Vec::new(),
         });
     }
 }

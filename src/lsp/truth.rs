@@ -13,10 +13,11 @@ use crate::annotations::policy::Policy;
 use crate::annotations::store::{FileProblem, Store};
 use crate::detector::DetectorInfo;
 use crate::lsp::documents::Snapshot;
+use crate::lsp::proto::ext::TruthLineMessage;
 use crate::lsp::proto::from_proto;
 use crate::lsp::shared::Shared;
 use crate::syntax::Function;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tower_lsp::ls_types::Uri;
@@ -72,6 +73,19 @@ impl Shared {
         let functions = snapshot.functions();
         let number = functions.iter().position(|other| other.function.span == function.span)?;
         truths.get(number)?.clone()
+    }
+
+    /// The ground-truth lines of a document in the functions whose numbers are not in `without`.
+    pub(crate) fn truth_lines(&self, snapshot: &Snapshot, without: &[usize]) -> Vec<TruthLineMessage> {
+        let truths = self.truths_of(snapshot);
+        let others = truths.iter().flat_map(|truths| truths.iter().enumerate());
+        let others =
+            others.filter(|(number, _)| !without.contains(number)).filter_map(|(_, truth)| truth.as_ref());
+        let lines =
+            others.flat_map(|truth| truth.lines.iter().map(|line| (*line, truth.approximate.contains(line))));
+        // Functions may hold each other.
+        let lines: BTreeMap<usize, bool> = lines.collect();
+        lines.into_iter().map(|(line, approximate)| TruthLineMessage { line, approximate }).collect()
     }
 
     /// For each function of a document; `None` where there is no annotation at all.

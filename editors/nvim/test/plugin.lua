@@ -519,4 +519,23 @@ check.equal('a closed file leaves nothing', editor:lua([[
   return left
 ]]), 0)
 editor:stop()
+
+-- In a function that is not shaded, neither flagged nor under the cursor, ground truth is signed all the same.
+editor = open({ follow = false, settings = { threshold = 0.99, analyze = 'file', debounceMs = 30 } }, 'records.c')
+editor:wait(READY_MS, 'return quiet()')
+local flaw = editor:lua("return definition('read_record')") + 5
+editor:call('nvim_win_set_cursor', 0, { flaw + 1, 5 })
+editor:command('LineLens mark')
+check.ok('a line is signed', editor:wait(SOON_MS, "return #rows('truth') + #rows('others') > 0"), all_notes(editor))
+editor:call('nvim_win_set_cursor', 0, { 1, 0 })
+editor:command('LineLens restart')
+check.ok('also where nothing is shaded', editor:wait(READY_MS,
+  "return quiet() and #rows('heat') == 0 and vim.deep_equal(rows('others'), { ... })", flaw),
+  editor:lua("return { rows('heat'), rows('truth'), rows('others') }"))
+editor:lua("vim.api.nvim_buf_set_lines(0, 0, 0, true, { '' })")
+check.equal('the sign goes with its line', editor:lua("return rows('others')"), { flaw + 1 })
+editor:command('LineLens toggle signs')
+check.ok('and away with a toggle', editor:wait(SOON_MS, "return #rows('others') == 0"),
+  editor:lua("return rows('others')"))
+editor:stop()
 check.finish('Plugin')

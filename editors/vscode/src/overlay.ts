@@ -26,18 +26,21 @@ function lineBreaks(text: string): number {
 export class Overlay {
   /** In the order of the text. */
   entries: Entry[] = [];
+  /** Ground-truth lines of the other functions. */
+  otherTruth: number[] = [];
   /** Where functions stand that were edited since the server spoke of them. */
   private gone: { first: number; last: number }[] = [];
   /** The version that the entries belong to, if it came from the server for just that one. */
   version: number | undefined;
 
   /** Takes what the server says, unless it is about another version than the one that is shown. */
-  replace(findings: readonly Finding[], version: number, shown: number): boolean {
+  replace(findings: readonly Finding[], version: number, shown: number, otherTruth: readonly number[] = []): boolean {
     if (version !== shown) {
       return false;
     }
     this.version = version;
     this.gone = [];
+    this.otherTruth = [...otherTruth];
     this.entries = findings.map((finding) => ({ finding, offset: 0 }));
     this.entries.sort((one, other) => first(one) - first(other));
     return true;
@@ -51,6 +54,10 @@ export class Overlay {
       const wholeLines = start.character === 0 && end.character === 0 && (text === '' || /[\r\n]$/.test(text));
       const touchedEnd = wholeLines ? end.line : end.line + 1;
       const moved = lineBreaks(text) - (end.line - start.line);
+      // A line that goes takes its mark along; the first line of an edit stays, unless all of it goes.
+      this.otherTruth = this.otherTruth
+        .filter((line) => line < start.line || line >= touchedEnd || (line === start.line && !wholeLines))
+        .map((line) => (line >= touchedEnd ? line + moved : line));
       for (const place of this.gone.filter((one) => start.line <= one.last)) {
         place.first += touchedEnd <= place.first ? moved : 0;
         place.last = Math.max(place.last + moved, place.first);
@@ -71,8 +78,9 @@ export class Overlay {
   }
 
   clear(): boolean {
-    const had = this.entries.length > 0;
+    const had = this.entries.length > 0 || this.otherTruth.length > 0;
     this.entries = [];
+    this.otherTruth = [];
     this.gone = [];
     this.version = undefined;
     return had;

@@ -67,6 +67,8 @@ export interface DocumentFinding extends Finding {
 export interface Relevance {
   textDocument: VersionedDocument;
   functions: Finding[];
+  /** Ground truth in the other functions. */
+  groundTruth?: { line: number; approximate?: boolean }[];
 }
 
 export interface Functions {

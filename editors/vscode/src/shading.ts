@@ -149,7 +149,8 @@ export class Shading implements vscode.Disposable {
     const overlay = this.overlay(document) ?? new Overlay();
     this.overlays.set(document.uri.toString(), overlay);
     const wasStale = overlay.hasStale;
-    if (overlay.replace(params.functions, params.textDocument.version, document.version)) {
+    const truth = params.groundTruth?.map(({ line }) => line);
+    if (overlay.replace(params.functions, params.textDocument.version, document.version, truth)) {
       this.drawDocument(document);
       this.changed.fire(document);
       if (wasStale) {
@@ -254,9 +255,10 @@ export class Shading implements vscode.Disposable {
       for (const entry of overlay.between(window.from, window.to)) {
         this.drawLines(entry, settings, add);
       }
-      for (const entry of settings.truth ? overlay.entries : []) {
-        trueLines(entry.finding).forEach((line) => {
-          add(this.truth, line + entry.offset);
+      if (settings.truth) {
+        const shown = overlay.entries.flatMap(({ finding, offset }) => trueLines(finding).map((line) => line + offset));
+        new Set([...shown, ...overlay.otherTruth]).forEach((line) => {
+          add(this.truth, line);
         });
       }
     }

@@ -454,6 +454,19 @@ pub struct LabelledMessage {
 pub struct RelevanceParams {
     pub text_document: VersionedDocument,
     pub functions: Vec<FindingMessage>,
+    /// Ground truth in the other functions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ground_truth: Vec<TruthLineMessage>,
+}
+
+/// A line that is ground truth, 0-based.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TruthLineMessage {
+    pub line: usize,
+    /// Only where it is true: it may have changed since it was labelled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approximate: bool,
 }
 
 pub(crate) enum Relevance {}

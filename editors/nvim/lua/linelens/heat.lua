@@ -13,6 +13,7 @@ M.namespaces = {
   heat = vim.api.nvim_create_namespace('linelens.heat'),
   score = vim.api.nvim_create_namespace('linelens.score'),
   truth = vim.api.nvim_create_namespace('linelens.truth'),
+  others = vim.api.nvim_create_namespace('linelens.others'),
   unseen = vim.api.nvim_create_namespace('linelens.unseen'),
 }
 
@@ -311,12 +312,27 @@ local function replace(buf, findings)
   redraw(buf)
 end
 
+--- Ground truth in functions that are not shaded.
+local function sign_others(buf, state)
+  vim.api.nvim_buf_clear_namespace(buf, M.namespaces.others, 0, -1)
+  for _, line in ipairs(is_on('signs') and state.others or {}) do
+    vim.api.nvim_buf_set_extmark(buf, M.namespaces.others, line.line, 0, {
+      sign_text = line.approximate and '~' or config.options.sign_text,
+      sign_hl_group = 'LinelensTruth',
+      priority = PRIORITY.truth,
+      undo_restore = false,
+      strict = false,
+    })
+  end
+end
+
 --- `linelens/relevance`.
 function M.relevance(buf, params)
   local state = buffers[buf]
   if state and params.textDocument.version == util.version(buf) then
-    state.sent = params
+    state.sent, state.others = params, params.groundTruth
     replace(buf, params.functions)
+    sign_others(buf, state)
   end
 end
 
@@ -390,7 +406,9 @@ function M.attach(buf)
     end,
     on_reload = function()
       if buffers[buf] == state then
+        state.others = nil
         replace(buf, {})
+        vim.api.nvim_buf_clear_namespace(buf, M.namespaces.others, 0, -1)
       end
     end,
     on_detach = function()
@@ -415,6 +433,10 @@ end
 function M.refresh()
   for buf, state in pairs(buffers) do
     draw_anew(buf, state)
+    -- For another version the server sends its lines anew.
+    if not is_on('signs') or state.sent and state.sent.textDocument.version == util.version(buf) then
+      sign_others(buf, state)
+    end
   end
 end
 

@@ -343,13 +343,17 @@ async function themes(session, picture, colours) {
   }
 }
 
+/** How many lines are marked as ground truth, of those that are in view. */
+function marksOf(session) {
+  return session.page.evaluate(() => {
+    const shown = [...document.querySelectorAll('.glyph-margin-widgets [class*=TextEditorDecorationType]')];
+    return shown.filter((one) => /truth|data:image|url/.test(getComputedStyle(one).backgroundImage)).length;
+  });
+}
+
 async function truth(session, picture) {
   const file = '.linelens/annotations.jsonl';
-  const marks = () =>
-    session.page.evaluate(() => {
-      const shown = [...document.querySelectorAll('.glyph-margin-widgets [class*=TextEditorDecorationType]')];
-      return shown.filter((one) => /truth|data:image|url/.test(getComputedStyle(one).backgroundImage)).length;
-    });
+  const marks = () => marksOf(session);
   await session.goTo(54, 5);
   await session.command('Toggle Ground-Truth Line');
   ok(
@@ -734,6 +738,12 @@ async function models(session, picture, extensions) {
     await session.waitForShades((lines) => lines.includes(READ_RECORD.top)),
     await session.shaded(),
   );
+  const before = await marksOf(session);
+  await session.goTo(GET_U16[0] + 1, 5);
+  const left = await session.waitForShades((lines) => lines.length > 0 && inside(lines).length === 0);
+  ok('and no more when the cursor has left it', left, await session.shaded());
+  ok('but its ground truth stays marked', before > 0 && (await marksOf(session)) > 0, await marksOf(session));
+  await session.goTo(READ_RECORD.name, 5);
   session.writeSettings({ 'linelens.threshold': 0.3063 });
   await session.waitForStatus(/flagged/);
   await session.command('Choose Model');

@@ -177,3 +177,21 @@ test('true and top lines', () => {
     'the least relevant line is none',
   );
 });
+
+test('ground truth of functions that are not shaded follows the text', () => {
+  const made = new Overlay();
+  const after = (...edits) => {
+    made.replace([finding(20, 25)], 7, 7, [3, 30]);
+    made.edit(edits);
+    return made.otherTruth;
+  };
+  assert.deepEqual(after(edit(1, 0, 1, 0, 'x\n')), [4, 31]);
+  assert.deepEqual(after(edit(3, 0, 3, 0, '\n')), [4, 31], 'a line in front of it');
+  assert.deepEqual(after(edit(3, 5, 3, 5, '\n')), [3, 31], 'a line break in it');
+  assert.deepEqual(after(edit(3, 2, 3, 4, 'y')), [3, 30], 'a word in it');
+  assert.deepEqual(after(edit(3, 0, 4, 0, '')), [29], 'it is deleted');
+  assert.deepEqual(after(edit(28, 0, 32, 0, '')), [3]);
+  assert.deepEqual(after(edit(30, 9, 33, 0, '')), [3, 30], 'lines behind it');
+  made.clear();
+  assert.deepEqual(made.otherTruth, []);
+});
