@@ -158,16 +158,25 @@ fn the_setting_says_what_is_scored() {
 #[test]
 fn the_document_that_was_edited_last_comes_first() {
     let (mut client, knobs) = costly("file");
-    let other = "file:///project/other.c";
+    let (other, third) = ("file:///project/other.c", "file:///project/third.c");
     client.open(URI, "int a() {}\n");
     client.open(other, "int o() {}\n");
+    client.open(third, "int z() {}\n");
     client.settle();
+    // Both texts have come to rest when the engine is free to choose.
+    knobs.delay(300);
+    let id = client.request("linelens/explain", at(third, 0, 4));
+    while !knobs.runs().contains(&"z".to_string()) {
+        client.listen(Duration::from_millis(5));
+    }
+    knobs.delay(0);
     client.change(other, 2, insert(0, 0, "int p() {}\nint q() {}\n"));
     client.change(URI, 2, insert(0, 0, "int b() {}\nint e() {}\n"));
     client.settle();
     let glances = knobs.glances();
     let of = |name: &str| glances.iter().position(|glance| glance == name).unwrap();
     assert!(of("b") < of("p"), "{glances:?}");
+    assert!(client.answer(id).is_ok());
     client.finish();
 }
 

@@ -460,6 +460,26 @@ fn a_document_that_is_opened_again_keeps_nothing_of_the_old_one() {
 }
 
 #[test]
+fn the_first_request_goes_by_the_settings_of_its_folder() {
+    for _ in 0..30 {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("linelens.toml"), "method = \"ig\"\n").unwrap();
+        let root = format!("file://{}", folder.path().display());
+        let uri = format!("{root}/unit.c");
+        let mut client = Client::start(
+            Setup { folders: vec![root], options: json!({"debounceMs": 20}), ..Setup::default() },
+            &Knobs::default(),
+        );
+        for method in ["textDocument/publishDiagnostics", "linelens/relevance", "window/logMessage"] {
+            client.ignore(method);
+        }
+        client.open(&uri, UNIT);
+        assert_eq!(client.call("linelens/explain", at(&uri, 8, 4)).unwrap()["method"], "ig");
+        client.finish();
+    }
+}
+
+#[test]
 fn a_workspace_may_choose_a_method_but_no_model() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("linelens.toml");

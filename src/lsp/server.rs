@@ -15,6 +15,7 @@ use crate::lsp::documents::Snapshot;
 use crate::lsp::hints;
 use crate::lsp::lens;
 use crate::lsp::model_files;
+use crate::lsp::options;
 use crate::lsp::parent::ParentWatch;
 use crate::lsp::progress::Expected;
 use crate::lsp::proto::capabilities::{self, ClientFacts};
@@ -129,6 +130,13 @@ impl LanguageServer for Server {
             self.shared.set_facts(facts);
             self.parent.set_client(params.process_id);
             self.add_folders(workspace_folders(&params));
+            // The first request may come before what `initialized` starts is done.
+            let roots = self.shared.settings().roots();
+            for root in roots {
+                let file = options::read_file(root);
+                let problems = self.shared.settings_mut().set_file(file);
+                self.problems.lock().unwrap_or_else(PoisonError::into_inner).extend(problems);
+            }
             if let Some(section) = params.initialization_options.and_then(from_proto::section) {
                 let problems =
                     self.shared.settings_mut().set_everywhere(Source::InitializationOptions, &section);
