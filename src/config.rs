@@ -346,7 +346,7 @@ impl Config {
                 continue;
             }
             let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-                problems.push(problem(name, unknown_key(name)));
+                problems.push(problem(name, unknown_key(name, source)));
                 continue;
             };
             if !key.workspace && !source.is_trusted() {
@@ -491,7 +491,8 @@ fn typed(text: &str) -> Value {
     }
 }
 
-fn unknown_key(name: &str) -> String {
+/// Names the keys that the source may set.
+fn unknown_key(name: &str, source: Source) -> String {
     let close = KEYS
         .iter()
         .map(|key| key.name)
@@ -499,8 +500,10 @@ fn unknown_key(name: &str) -> String {
     match close {
         Some(known) => format!("unknown key; did you mean `{known}`?"),
         None => {
-            let names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-            format!("unknown key; the keys are {}", names.join(", "))
+            let may_set = KEYS.iter().filter(|key| key.workspace || source.is_trusted());
+            let names: Vec<_> = may_set.map(|key| key.name).collect();
+            let which = if source.is_trusted() { "" } else { " that count here" };
+            format!("unknown key; the keys{which} are {}", names.join(", "))
         }
     }
 }
@@ -690,7 +693,10 @@ mod tests {
             config.set_json(Source::WorkspaceConfiguration, &json!({"line_hints": true, "colour": 1}));
         assert_eq!(problems[0].message, "unknown key; did you mean `lineHints`?");
         assert_eq!(problems[1].key, "colour");
-        assert!(problems[1].message.contains("method, profile, threshold"));
+        assert!(problems[1].message.contains("that count here are method, profile, threshold"), "{}", problems[1]);
+        assert!(!problems[1].message.contains("library"), "{}: it would be ignored", problems[1]);
+        let problems = config.set_json(Source::UserFile, &json!({"colour": 1}));
+        assert!(problems[0].message.contains("library"), "{}", problems[0]);
         let problems = config.set_json(Source::InitializationOptions, &json!([1]));
         assert_eq!(problems[0].message, "expected an object with settings, found an array");
     }

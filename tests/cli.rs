@@ -448,6 +448,23 @@ fn a_workspace_file_that_is_no_file_is_reported() {
     assert!(err(&output).contains("linelens.toml is not a regular file"), "{}", err(&output));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_source_that_is_a_pipe_is_refused_and_not_waited_for() {
+    let folder = workspace();
+    let pipe = folder.path().join("pipe.c");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for command in ["functions", "explain", "check"] {
+        let output = run(folder.path(), &[command, "pipe.c"], "");
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        let message = "pipe.c is not a regular file; `-` reads standard input";
+        assert!(err(&output).contains(message), "{command}: {}", err(&output));
+    }
+    // A folder of sources leaves it out.
+    std::fs::remove_file(folder.path().join("a.c")).unwrap();
+    assert_eq!(run(folder.path(), &["check", "."], "").status.code(), Some(0));
+}
+
 #[test]
 fn json_on_a_terminal_is_harmless_and_the_same_value() {
     let folder = tempfile::tempdir().unwrap();

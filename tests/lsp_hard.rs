@@ -66,6 +66,10 @@ fn a_document_of_fifty_megabytes_with_ten_thousand_functions() {
     let begun = Instant::now();
     client.open(URI, &text);
     let line = |number: usize| (number * LINES) as u32;
+    // Said at once, or found already: never nothing.
+    let hover = client.hover(URI, line(3), 6);
+    let said = hover["contents"]["value"].as_str().unwrap();
+    assert!(said.contains("still being read") || said.contains("f3"), "{said}");
     assert_eq!(explained(&mut client, URI, line(7000) + 1)["function"]["name"], "f7000");
     println!("opened and explained in {:.1?}", begun.elapsed());
     // Typing in the middle, with somebody looking on.

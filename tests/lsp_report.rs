@@ -149,6 +149,10 @@ fn an_ignored_function_is_shown_no_more_until_it_is_edited_or_taken_back() {
     until_marked(&mut client, &uri, 1);
     assert_eq!(workspace.rows().len(), 0);
     assert_eq!(ignore(&mut client, &uri, 3, json!(" ")).unwrap()["message"], "copy was not ignored");
+    let done = ignore(&mut client, &uri, 3, json!("a\nb\u{202e}c")).unwrap();
+    assert_eq!(done["message"], "copy is ignored for fake_[model] above 0.5: a\\u{a}b\\u{202e}c");
+    ignore(&mut client, &uri, 3, json!("")).unwrap();
+    until_marked(&mut client, &uri, 1);
     quiet(&mut client);
     client.finish();
 }
@@ -287,7 +291,7 @@ fn a_folder_is_reported_as_sarif() {
         .collect();
     assert_eq!(uris, ["src/b.c", "unit.c"]);
     assert_eq!(results[1]["suppressions"][0]["justification"], "by hand");
-    assert!(results[0].get("suppressions").is_none());
+    assert_eq!(results[0]["suppressions"], json!([]));
     // Another place, and again: it is replaced.
     for _ in 0..2 {
         let done = client

@@ -10,6 +10,17 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
+/// The bytes of a file. Reading a pipe or a device may never end, so they are refused.
+fn read_regular(path: &Path) -> Result<Vec<u8>, String> {
+    let name = escape::terminal(&path.display().to_string());
+    let unreadable = |error: std::io::Error| format!("{name} cannot be read: {error}");
+    let kind = std::fs::metadata(path).map_err(unreadable)?;
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(format!("{name} is not a regular file; `-` reads standard input"));
+    }
+    std::fs::read(path).map_err(unreadable)
+}
+
 /// A parsed file.
 #[derive(Debug)]
 pub(super) struct Document {
@@ -28,8 +39,7 @@ impl Document {
         output: &mut Output,
     ) -> Result<Document, Failure> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path)
-            .map_err(|error| Failure::new(format!("{} cannot be read: {error}", escape::terminal(&name))))?;
+        let bytes = read_regular(path).map_err(Failure::Message)?;
         let extension = path.extension().and_then(|extension| extension.to_str());
         Document::new(name, bytes, extension, language_id, output)
     }
@@ -78,8 +88,7 @@ impl Document {
     /// Reads a file as [`Document::read`] does, without telling the user: the line of the first bytes that are no UTF-8.
     pub(super) fn load(path: &Path) -> Result<(Document, Option<usize>), String> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path)
-            .map_err(|error| format!("{} cannot be read: {error}", escape::terminal(&name)))?;
+        let bytes = read_regular(path)?;
         Document::parse(name, bytes, path.extension().and_then(|extension| extension.to_str()), None)
     }
 

@@ -214,6 +214,10 @@ pub(crate) fn loading(style: Style) -> String {
     format!("{}: the model is being loaded", style.strong("linelens"))
 }
 
+pub(crate) fn unread(style: Style) -> String {
+    format!("{}: this text is large and still being read", style.strong("linelens"))
+}
+
 pub(crate) fn pending(name: &str, style: Style) -> String {
     format!("{}: {} is being analysed", style.strong("linelens"), style.text(name))
 }

@@ -147,9 +147,8 @@ impl<W: Write> Log<W> {
             // SARIF §3.27.25: from 0 to 100, the most important first.
             result["rank"] = json!((finding.probability * 100.0).clamp(0.0, 100.0));
         }
-        if let Some(ignore) = reported.ignored {
-            result["suppressions"] = json!([suppression(ignore)]);
-        }
+        // SARIF §3.27.23: every result of a run says so, or none; an empty array says that nobody passed it over.
+        result["suppressions"] = reported.ignored.map(suppression).into_iter().collect();
         result["properties"] = json!({
             "probability": finding.probability,
             "threshold": finding.threshold,

@@ -4,6 +4,7 @@ use super::navigation::Direction;
 use super::settings::{ReadFiles, read_user_file, read_workspace_files};
 use super::{CancelOnDrop, Server, explain_error, guarded, request_failed};
 use crate::detector::Cancellation;
+use crate::escape;
 use crate::explain::Method;
 use crate::lsp::actions;
 use crate::lsp::counterpart;
@@ -328,7 +329,9 @@ impl Server {
         written: std::result::Result<Option<LabelledMessage>, String>,
     ) -> Result<Option<Value>> {
         match written {
-            Ok(Some(done)) => {
+            Ok(Some(mut done)) => {
+                // It quotes names, notes and reasons; the plugins show it as it is.
+                done.message = escape::terminal(&done.message);
                 self.settings_changed();
                 if !self.shared.facts().relevance {
                     self.shared.outbox.show(MessageType::INFO, format!("linelens: {}", done.message));

@@ -14,7 +14,7 @@ use crate::text::ByteSpan;
 use std::sync::Arc;
 use tower_lsp::ls_types::{
     CodeActionContext, CodeActionOrCommand, CodeActionParams, DocumentHighlight, DocumentHighlightParams,
-    Hover, HoverContents, HoverParams, MarkupContent, MarkupKind, TextDocumentPositionParams,
+    Hover, HoverContents, HoverParams, MarkupContent, MarkupKind, Range, TextDocumentPositionParams,
 };
 
 /// The function where the user points.
@@ -35,10 +35,14 @@ struct Known {
 
 impl Server {
     pub(super) fn start_hover(&self, params: HoverParams) -> Option<Hover> {
-        let Pointed { snapshot, offset, located, settings, known: Known { outcome, others } } =
-            self.pointed(&params.text_document_position_params)?;
         let shared = &self.shared;
         let style = Style { markdown: shared.facts().markdown };
+        let place = &params.text_document_position_params;
+        if self.is_unread(place) {
+            return Some(hover_of(hover::unread(style), None, style));
+        }
+        let Pointed { snapshot, offset, located, settings, known: Known { outcome, others } } =
+            self.pointed(place)?;
         let name = &located.function.name;
         let on_name = located.function.name_span.touches(offset);
         let text = match (outcome, shared.engine()) {
@@ -66,11 +70,18 @@ impl Server {
             true => located.function.name_span,
             false => to_proto::line_span(&snapshot, snapshot.lines.line_at(offset)),
         };
-        let kind = if style.markdown { MarkupKind::Markdown } else { MarkupKind::PlainText };
-        Some(Hover {
-            contents: HoverContents::Markup(MarkupContent { kind, value: text }),
-            range: Some(to_proto::range(&snapshot, span, shared.facts().encoding)),
-        })
+        Some(hover_of(text, Some(to_proto::range(&snapshot, span, shared.facts().encoding)), style))
+    }
+
+    /// Whether finding the function at a place takes longer than an answer may; then it is looked for in the background.
+    fn is_unread(&self, place: &TextDocumentPositionParams) -> bool {
+        let Some(snapshot) = self.shared.documents.snapshot(&place.text_document.uri) else { return false };
+        let offset = self.offset(&snapshot, place.position);
+        if snapshot.function_at_now(offset).is_some() {
+            return false;
+        }
+        tokio::task::spawn_blocking(move || snapshot.function_at(offset).is_ok());
+        true
     }
 
     /// The most relevant lines of the function; nothing while it is being analysed.
@@ -163,6 +174,11 @@ impl Server {
             snapshot: &snapshot,
         }))
     }
+}
+
+fn hover_of(text: String, range: Option<Range>, style: Style) -> Hover {
+    let kind = if style.markdown { MarkupKind::Markdown } else { MarkupKind::PlainText };
+    Hover { contents: HoverContents::Markup(MarkupContent { kind, value: text }), range }
 }
 
 /// Whether the client asks for all actions, or for kinds that ours are of.
