@@ -693,7 +693,11 @@ mod tests {
             config.set_json(Source::WorkspaceConfiguration, &json!({"line_hints": true, "colour": 1}));
         assert_eq!(problems[0].message, "unknown key; did you mean `lineHints`?");
         assert_eq!(problems[1].key, "colour");
-        assert!(problems[1].message.contains("that count here are method, profile, threshold"), "{}", problems[1]);
+        assert!(
+            problems[1].message.contains("that count here are method, profile, threshold"),
+            "{}",
+            problems[1]
+        );
         assert!(!problems[1].message.contains("library"), "{}: it would be ignored", problems[1]);
         let problems = config.set_json(Source::UserFile, &json!({"colour": 1}));
         assert!(problems[0].message.contains("library"), "{}", problems[0]);

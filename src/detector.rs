@@ -79,6 +79,8 @@ pub struct DetectorInfo {
     /// Set when `auto` fell back to CPU: why.
     pub provider_note: Option<String>,
     pub tokenizer: String,
+    /// Set when the model's embeddings are for many more tokens than the tokenizer has: they may not belong together.
+    pub tokenizer_note: Option<String>,
     pub threads: usize,
     /// Which labels mean "vulnerable", e.g. `vulnerable (index 1)`.
     pub positive_label: String,
@@ -161,6 +163,7 @@ pub enum DetectorError {
 pub enum DetectError {
     #[error("cancelled")]
     Cancelled,
+    /// With the file that the model is in.
     #[error("the model could not be run: {0}")]
     Run(String),
 }
@@ -181,6 +184,10 @@ impl Detector {
         let mut bytes = directory::read_onnx(&files.onnx, MAPPED_FROM)?;
         let sha256 = FileHash::of(bytes.clone());
         let in_model = |reason| DetectorError::Model { path: files.onnx.clone(), reason };
+        let in_declaration = |reason| DetectorError::Model {
+            path: files.detector.clone().unwrap_or_else(|| files.onnx.clone()),
+            reason,
+        };
         let size = bytes.len() as u64;
         let parsed = |bytes: Bytes| {
             Graph::read(bytes).map_err(|source| DetectorError::Graph { path: files.onnx.clone(), source })
@@ -212,15 +219,22 @@ impl Detector {
                 files.tokenizer.display()
             )));
         }
+        let tokenizer_note =
+            words.as_ref().and_then(|words| too_few_tokens(tokenizer.ids_end(), words.rows, &words.table));
         let positions = Positions::of(&graph, &config, words.as_ref());
         let limit = files.tokenizer_config.as_deref().and_then(directory::tokenizer_limit);
         let max_tokens = positions.max_tokens(&files, &declared, &config, limit)?;
         let inputs = inputs(&graph, &ids, &config).map_err(in_model)?;
         check_token_types(&inputs, &tokenizer).map_err(in_model)?;
         let relevance = declared.relevance.as_deref().map(|name| relevance_output(&graph, name));
-        let relevance = relevance.transpose().map_err(in_model)?;
+        let relevance = relevance.transpose().map_err(in_declaration)?;
         let output =
-            choose_output(&graph, declared.logits.as_deref(), relevance.as_deref()).map_err(in_model)?;
+            choose_output(&graph, declared.logits.as_deref(), relevance.as_deref()).map_err(|reason| {
+                match declared.logits.is_some() || relevance.is_some() {
+                    true => in_declaration(reason),
+                    false => in_model(reason),
+                }
+            })?;
         let kind = declared.output.unwrap_or(match graph.final_activation(&output) {
             Some("Softmax" | "Sigmoid") => OutputKind::Probabilities,
             _ => OutputKind::Logits,
@@ -232,6 +246,7 @@ impl Detector {
             runtime,
             options,
             path: &files.onnx,
+            declaration: files.detector.as_deref().unwrap_or(&files.onnx),
             graph: &graph,
             output: &output,
             relevance: relevance.as_deref(),
@@ -246,7 +261,10 @@ impl Detector {
         }
         let labels = labels_of(&opened.first[0]).map_err(in_model)?;
         let verdict = Verdict::new(labels, kind, config.labels.as_deref(), declared.positive_label.as_ref())
-            .map_err(in_model)?;
+            .map_err(|reason| match declared.positive_label {
+                Some(_) => in_declaration(reason),
+                None => in_model(reason),
+            })?;
         // The trial run's numbers themselves must make sense, too.
         verdict
             .probability(&opened.first[0].values)
@@ -268,6 +286,7 @@ impl Detector {
             execution_provider: provider.as_str().to_string(),
             provider_note,
             tokenizer: tokenizer.description(),
+            tokenizer_note,
             threads: options.effective_threads(),
             positive_label: verdict.description.clone(),
         };
@@ -311,6 +330,19 @@ impl Detector {
     }
     /// Runs the model on one window's token ids.
     pub fn detect(&mut self, ids: &[u32], cancel: &Cancellation) -> Result<Detection, DetectError> {
+        let found = self.detect_window(ids, cancel);
+        self.in_file(found)
+    }
+
+    /// Names the model's file where a run failed.
+    fn in_file<T>(&self, found: Result<T, DetectError>) -> Result<T, DetectError> {
+        found.map_err(|error| match error {
+            DetectError::Cancelled => DetectError::Cancelled,
+            DetectError::Run(reason) => DetectError::Run(format!("{}: {reason}", self.info.onnx.display())),
+        })
+    }
+
+    fn detect_window(&mut self, ids: &[u32], cancel: &Cancellation) -> Result<Detection, DetectError> {
         if ids.is_empty() || ids.len() > self.info.max_tokens {
             return Err(DetectError::Run(format!(
                 "a window has {} tokens, expected 1 to {}",
@@ -363,7 +395,8 @@ impl Detector {
         let mut padded = Row::unpadded(ids);
         let added = if self.padding_shares_a_position { 1 } else { padding };
         padded.ids.resize(n + added, pad);
-        let found = self.detect_row(&padded, cancel)?.attention;
+        let found = self.detect_row(&padded, cancel);
+        let found = self.in_file(found)?.attention;
         let layers = exact.attention.iter().zip(found).map(|(exact, mut found)| {
             found.truncate(n);
             if added < padding {
@@ -387,7 +420,8 @@ impl Detector {
         let single = self.recipe.inputs.iter().any(|input| input.single);
         let mut found = Vec::with_capacity(rows.len());
         for run in rows.chunks(if single { 1 } else { rows.len().max(1) }) {
-            found.extend(self.probabilities_of(run, cancel)?);
+            let of_run = self.probabilities_of(run, cancel);
+            found.extend(self.in_file(of_run)?);
         }
         Ok(found)
     }
@@ -497,6 +531,8 @@ struct Opening<'a> {
     runtime: &'a Runtime,
     options: &'a SessionOptions,
     path: &'a Path,
+    /// The file that names outputs.
+    declaration: &'a Path,
     graph: &'a Graph,
     output: &'a str,
     relevance: Option<&'a str>,
@@ -586,7 +622,7 @@ impl Opening<'_> {
         }
         if let (Some(name), Some(found)) = (self.relevance, first.get(1)) {
             check_relevance(name, found, self.probe.len())
-                .map_err(|reason| DetectorError::Model { path: self.path.to_path_buf(), reason })?;
+                .map_err(|reason| DetectorError::Model { path: self.declaration.to_path_buf(), reason })?;
         }
         Ok((session, first))
     }
@@ -613,7 +649,7 @@ fn one_for_each_token(
 fn check_relevance(name: &str, output: &Output, n: usize) -> Result<(), String> {
     if output.shape != [1, n as i64] {
         return Err(format!(
-            "detector.toml: relevance: expected an output of floats [batch, tokens], found \"{name}\" with the shape {:?} for one function of {n} tokens",
+            "relevance: expected an output of floats [batch, tokens], found \"{name}\" with the shape {:?} for one function of {n} tokens",
             output.shape
         ));
     }
@@ -645,6 +681,17 @@ fn check_attention(outputs: &[Output], n: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// What to say of a tokenizer with less than half of the ids that the model has embeddings for. Tables are padded by a few rows.
+fn too_few_tokens(ids: u32, rows: i64, table: &str) -> Option<String> {
+    const PADDING: i64 = 1024;
+    let ids = i64::from(ids);
+    (rows > 2 * ids && rows - ids > PADDING).then(|| {
+        format!(
+            "the tokenizer has {ids} token ids, and the model embeddings for {rows} (tensor \"{table}\"): they may not belong together, and then every number is wrong"
+        )
+    })
+}
+
 /// The number of labels, from the verdict of a trial run.
 fn labels_of(output: &Output) -> Result<usize, String> {
     match output.shape.as_slice() {
@@ -673,8 +720,7 @@ fn probe_ids(
 }
 
 fn fingerprint(path: &Path) -> Result<(u64, Option<std::time::SystemTime>), DetectorError> {
-    let metadata = std::fs::metadata(path)
-        .map_err(|error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() })?;
+    let metadata = std::fs::metadata(path).map_err(directory::unreadable(path))?;
     Ok((metadata.len(), metadata.modified().ok()))
 }
 

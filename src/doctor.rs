@@ -39,9 +39,15 @@ impl Report {
     }
     /// What to show when start-up fails: the cause, then [`Report::to_text`].
     pub fn failure(&self) -> String {
+        format!("{}\n\n{}", self.cause(), self.to_text())
+    }
+    /// The same in short. A cause says itself what to do.
+    pub fn brief(&self) -> String {
+        format!("{}\n`linelens doctor` shows the whole set-up", self.cause())
+    }
+    fn cause(&self) -> String {
         let cause = [self.library.as_ref().err(), self.model.as_ref().err()].into_iter().flatten().next();
-        let cause = cause.map_or("linelens cannot start", String::as_str);
-        format!("{}\n\n{}", terminal_lines(cause), self.to_text())
+        terminal_lines(cause.map_or("linelens cannot start", String::as_str))
     }
     /// The text of `linelens doctor`; also shown when start-up fails.
     pub fn to_text(&self) -> String {
@@ -72,6 +78,9 @@ impl Report {
                 line("model", &format!("{name}, {} ({how})", info.directory.display()));
                 line("sha256", info.sha256.get(..16).unwrap_or(&info.sha256));
                 line("tokenizer", &info.tokenizer);
+                if let Some(note) = &info.tokenizer_note {
+                    line("", note);
+                }
                 let label = terminal(&info.positive_label);
                 line("flagged", &format!("P({label}) above {}", info.threshold));
                 line("normalization", normalization(info.normalize));
@@ -175,7 +184,7 @@ fn look(
                     DetectorError::Cuda { .. } => {
                         "choose the provider auto or cpu to run without CUDA".to_string()
                     }
-                    _ => "repair the model directory as said above, or name another one in LINELENS_MODEL"
+                    _ => "repair the model directory as said above, or name another one with `--model` or in LINELENS_MODEL"
                         .to_string(),
                 });
                 Err(error.to_string())
@@ -183,7 +192,7 @@ fn look(
         },
         Err(error) => {
             report.advice.push(
-                "name a model directory in LINELENS_MODEL or as `model` in the user configuration"
+                "name a model directory with `--model`, in LINELENS_MODEL or as `model` in the user configuration"
                     .to_string(),
             );
             Err(error)

@@ -15,6 +15,7 @@ pub use method::{Layer, Method, MethodError, Steps};
 use crate::detector::{AttributionError, Cancellation, DetectError, Detection, Detector};
 use crate::graph::backward::Rules;
 use crate::tokens::Encoding;
+use std::fmt;
 use std::ops::Range;
 use windows::WindowRelevance;
 
@@ -29,18 +30,27 @@ const LEAST_ROWS: usize = 4;
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenRelevance {
     pub values: Vec<Option<f64>>,
-    /// |Σ relevance − (F(input) − F(baseline))|, the largest of the windows; for integrated gradients.
+    /// For integrated gradients.
     pub completeness: Option<Completeness>,
 }
 
 /// How far integrated gradients are from their sum, which is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Completeness {
+    /// |Σ relevance − (F(input) − F(baseline))|, the largest of the windows.
     pub gap: f64,
+    /// F(input) − F(baseline) of that window.
+    pub change: f64,
     /// Whether the gap is within what adaptive integration aims at.
     pub reached: bool,
     /// Evaluations of the model's gradient, over all windows.
     pub evaluations: usize,
+}
+
+impl fmt::Display for Completeness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "completeness gap {:.4} of a change of {:.4}", self.gap, self.change)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

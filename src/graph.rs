@@ -330,6 +330,10 @@ impl Graph {
         self.shell.metadata_props.retain(|known| known.key != entry.key);
         self.shell.metadata_props.push(entry);
     }
+    /// An entry of the model's metadata.
+    pub fn described(&self, key: &str) -> Option<&str> {
+        self.shell.metadata_props.iter().find(|entry| entry.key() == key).map(StringStringEntryProto::value)
+    }
     /// Makes these tensors the outputs and leaves out every node and initializer that they do not need.
     pub fn set_outputs(&mut self, outputs: Vec<ValueInfoProto>) {
         self.graph.output = outputs;

@@ -28,6 +28,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::model::{ModelOptions, Shape, TinyModel, write_model_dir};
+use support::tokenizer::{BEGIN, PAD};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/attribution")
@@ -258,8 +259,10 @@ json.dump([outputs, session.get_modelmeta().custom_metadata_map], sys.stdout)
         serde_json::json!({"input_ids": case["input_ids"], "attention_mask": case["attention_mask"]});
     let rules = Rules::AttnLrp { plain_head_tanh: false };
     let derivation = Derivation::GradientTimesInput(rules);
-    let (whole, referring) =
-        (attribution.export(derivation).unwrap(), attribution.export_referring(derivation).unwrap());
+    let (whole, referring) = (
+        attribution.export(derivation, "ab").unwrap(),
+        attribution.export_referring(derivation, "ab").unwrap(),
+    );
     // The word table alone takes 2304 bytes.
     assert!(referring.len() + 2000 < whole.len(), "{} and {} bytes", referring.len(), whole.len());
     let found = run(whole, feeds.clone());
@@ -271,7 +274,7 @@ json.dump([outputs, session.get_modelmeta().custom_metadata_map], sys.stdout)
     feeds["linelens.baseline_ids"] = case["ig"]["baseline_ids"].clone();
     feeds["linelens.alpha"] = quadrature.iter().map(|(alpha, _)| *alpha).collect::<Vec<_>>().into();
     feeds["linelens.weight"] = quadrature.iter().map(|(_, weight)| *weight).collect::<Vec<_>>().into();
-    let found = run(attribution.export(Derivation::IntegratedGradients).unwrap(), feeds);
+    let found = run(attribution.export(Derivation::IntegratedGradients, "ab").unwrap(), feeds);
     assert!(
         difference(&numbers(&found["linelens.relevance"]), &numbers(&case["ig"]["relevance"]), 0.0) < 1e-5
     );
@@ -280,7 +283,7 @@ json.dump([outputs, session.get_modelmeta().custom_metadata_map], sys.stdout)
 /// Analyses a text as one function, with a small model.
 struct Bench {
     analyzer: Analyzer,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Bench {
@@ -296,7 +299,7 @@ impl Bench {
         let options =
             SessionOptions { provider: ProviderChoice::Cpu, threads: Some(1), ..Default::default() };
         let detector = Detector::open(dir.path(), &runtime(), &options).unwrap();
-        Bench { analyzer: Analyzer::new(detector), _dir: dir }
+        Bench { analyzer: Analyzer::new(detector), dir }
     }
 
     fn analyze(
@@ -343,6 +346,51 @@ fn gradients_are_integrated_at_vectors_of_tokens() {
     let finding = bench.analyze(text, &options, &Cancellation::new()).unwrap();
     assert!(finding.completeness.unwrap().reached, "{finding:?}");
     assert!(finding.lines.iter().any(|line| line.score != 0.0), "{finding:?}");
+}
+
+#[test]
+fn completeness_says_what_the_relevance_should_add_up_to() {
+    let mut bench = Bench::new(|_| ());
+    let options = Options { method: Method::IntegratedGradients, ..Default::default() };
+    let text = "int f(int n)\n{\n    return n;\n}\n";
+    let found = bench.analyze(text, &options, &Cancellation::new()).unwrap();
+    let mut detector = Detector::open(
+        bench.dir.path(),
+        &runtime(),
+        &SessionOptions { provider: ProviderChoice::Cpu, ..Default::default() },
+    )
+    .unwrap();
+    let span = ByteSpan::new(0, text.len());
+    let encoding =
+        detector.tokenizer().encode(text, span, Normalize::None, 120, LongPolicy::Truncate).unwrap();
+    let ids = &encoding.windows[0].ids;
+    let baseline: Vec<u32> = std::iter::once(BEGIN).chain(std::iter::repeat_n(PAD, ids.len() - 1)).collect();
+    let mut probability = |ids: &[u32]| detector.detect(ids, &Cancellation::new()).unwrap().probability;
+    let change = probability(ids) - probability(&baseline);
+    let completeness = found.completeness.unwrap();
+    assert!((completeness.change - change).abs() < 1e-6, "{completeness:?} {change}");
+    assert_eq!(
+        completeness.to_string(),
+        format!("completeness gap {:.4} of a change of {change:.4}", completeness.gap)
+    );
+}
+
+#[test]
+fn faithfulness_compares_all_methods_with_the_same_random_lines() {
+    let mut bench = Bench::new(|_| ());
+    let text: String =
+        (0..12).map(|line| format!("    a{line} = b{};\n", line * 7 % 5)).collect::<String>() + "}\n";
+    let text = format!("void f(void)\n{{\n{text}");
+    let mut random = |method: &str| {
+        let options = Options { method: method.parse().unwrap(), faithfulness: true, ..Default::default() };
+        let finding = bench.analyze(&text, &options, &Cancellation::new()).unwrap();
+        let order: Vec<usize> = finding.top_lines(3).iter().map(|line| line.line).collect();
+        let found = finding.faithfulness.unwrap();
+        (order, (found.random_comprehensiveness, found.random_sufficiency))
+    };
+    let (attention, occlusion) = (random("attention:first"), random("occlusion"));
+    assert_ne!(attention.0, occlusion.0, "else the methods differ in nothing");
+    assert_eq!(attention.1, occlusion.1);
 }
 
 #[test]
@@ -397,7 +445,7 @@ fn a_models_own_relevance_is_a_method() {
     assert_eq!(finding.windows, 1);
     let encode = |bench: &Bench, text: &str| {
         let (detector, whole) = (
-            Detector::open(bench._dir.path(), &runtime(), &SessionOptions::default()).unwrap(),
+            Detector::open(bench.dir.path(), &runtime(), &SessionOptions::default()).unwrap(),
             ByteSpan::new(0, text.len()),
         );
         detector.tokenizer().encode(text, whole, Normalize::None, 128, LongPolicy::Window).unwrap()
@@ -428,7 +476,7 @@ fn a_models_own_relevance_is_a_method() {
     assert!(finding.windows > 2);
     assert_eq!(finding.lines.len(), 80);
     let encoding = encode(&bench, &long);
-    let mut detector = Detector::open(bench._dir.path(), &runtime(), &SessionOptions::default()).unwrap();
+    let mut detector = Detector::open(bench.dir.path(), &runtime(), &SessionOptions::default()).unwrap();
     let first = &encoding.windows[0];
     let probability = detector.detect(&first.ids, &Cancellation::new()).unwrap().probability;
     let of_first: Vec<f64> = encoding.tokens[first.code.clone()].iter().map(|t| of_token(t.id)).collect();

@@ -1,10 +1,17 @@
 //! The command line end to end, with the built-in detector.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // Helpers of tests are tests.
 
+mod support {
+    pub mod model;
+    pub mod tokenizer;
+}
+
 use serde_json::Value;
+use sha2::Digest;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use support::model::{ModelOptions, write_model_dir};
 
 const SOURCE: &str = "#include <string.h>\n\n/* a comment with é and 🦀 */\nint first(char *out, const char *in)\n{\n\tstrcpy(out, in);\n\n\treturn 0;\n}\n\nstatic int second(void) { return 1; }\n";
 
@@ -130,6 +137,7 @@ fn all_methods_are_one_table() {
         assert!((own - 1.0).abs() < 1e-12);
         assert_eq!(method["lines"].as_array().unwrap().len(), 5);
         assert_eq!(method["completenessGap"].is_number(), method["method"] == "ig");
+        assert_eq!(method["completenessChange"].is_number(), method["method"] == "ig");
     }
     let text = out(&run(folder.path(), &["explain", "a.c:6", "--method", "all"], ""));
     let head = text.lines().find(|line| line.starts_with("method")).unwrap();
@@ -225,7 +233,7 @@ fn mistakes_are_explained_and_end_with_2() {
 }
 
 #[test]
-fn a_failed_start_shows_the_doctor() {
+fn a_failed_start_says_why_in_short_and_names_the_doctor() {
     let folder = workspace();
     let output = run(folder.path(), &["explain", "a.c:6", "--model", "nowhere"], "");
     let doctor = run(folder.path(), &["doctor", "--model", "nowhere"], "");
@@ -233,7 +241,27 @@ fn a_failed_start_shows_the_doctor() {
     let report = out(&doctor);
     assert!(report.contains("nowhere"), "{report}");
     let model_line = report.lines().find(|line| line.starts_with("model")).unwrap();
-    assert!(err(&output).contains(model_line), "{}\n---\n{report}", err(&output));
+    let cause = model_line.split_once("ERROR: ").unwrap().1;
+    let said = err(&output);
+    assert!(said.contains(cause) && !said.contains("provider cpu"), "{said}\n---\n{report}");
+    assert_eq!(said.matches(cause).count(), 1, "{said}");
+    assert_eq!(said.lines().last(), Some("`linelens doctor` shows the whole set-up"));
+}
+
+#[test]
+fn a_tokenizer_with_far_fewer_tokens_than_embeddings_is_warned_of() {
+    let folder = workspace();
+    let model = folder.path().join("model");
+    write_model_dir(&model, &ModelOptions { vocab: 1301, ..Default::default() });
+    let arguments = |command: &'static str| [command, "a.c:6", "--model", "model"];
+    let said = err(&run(folder.path(), &arguments("explain"), ""));
+    assert!(said.contains("the tokenizer has 276 token ids, and the model embeddings for 1301"), "{said}");
+    let doctor = run(folder.path(), &["doctor", "--model", "model"], "");
+    assert!(out(&doctor).contains("they may not belong together"), "{}", out(&doctor));
+    // A table that is padded is nothing to speak of.
+    write_model_dir(&model, &ModelOptions { vocab: 1300, ..Default::default() });
+    let said = err(&run(folder.path(), &arguments("explain"), ""));
+    assert!(!said.contains("tokenizer"), "{said}");
 }
 
 #[test]
@@ -409,6 +437,25 @@ fn graph_writes_a_model_and_says_what_is_in_it() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(err(&refused).contains("expected a file in "), "{}", err(&refused));
     assert!(!folder.path().join("external.onnx").exists());
+    // Beside a model that is not called model.onnx the file makes nothing ambiguous.
+    let beside = folder.path().join("beside");
+    write_model_dir(&beside, &ModelOptions::default());
+    std::fs::rename(beside.join("model.onnx"), beside.join("tiny.onnx")).unwrap();
+    let derive = ["graph", "beside", "--method", "ig", "--external", "--out", "beside/derived.onnx"];
+    assert_eq!(run(folder.path(), &derive, "").status.code(), Some(0));
+    let doctor = run(folder.path(), &["doctor", "--model", "beside"], "");
+    assert_eq!(doctor.status.code(), Some(0), "{}", out(&doctor));
+    std::fs::copy(beside.join("tiny.onnx"), beside.join("other.onnx")).unwrap();
+    let doctor = run(folder.path(), &["doctor", "--model", "beside"], "");
+    assert!(out(&doctor).contains("found other.onnx, tiny.onnx;"), "{}", out(&doctor));
+    // What it was made from is in its metadata.
+    let graph = linelens::graph::Graph::read(read("derived.onnx").into()).unwrap();
+    assert_eq!(graph.described("linelens.method"), Some("ig"));
+    assert_eq!(graph.described("linelens.version"), Some(env!("CARGO_PKG_VERSION")));
+    assert_eq!(graph.described("linelens.source"), Some("model.onnx"));
+    let source = std::fs::read(Path::new(model).join("model.onnx")).unwrap();
+    let sha256: String = sha2::Sha256::digest(&source).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(graph.described("linelens.source.sha256"), Some(&*sha256));
     let off = "attnlrp = false\n";
     let config = folder.path().join("config/linelens");
     std::fs::create_dir_all(&config).unwrap();

@@ -205,7 +205,7 @@ fn more_labels_than_two() {
     std::fs::write(dir.path().join("detector.toml"), "positive_label = 3").unwrap();
     says(&open(dir.path()).unwrap_err(), &["positive_label is 3", "below 3"]);
     std::fs::write(dir.path().join("detector.toml"), "positive_label = \"bad\"").unwrap();
-    says(&open(dir.path()).unwrap_err(), &["\"bad\"", "CWE-416"]);
+    says(&open(dir.path()).unwrap_err(), &["\"bad\"", "CWE-416", "detector.toml: positive_label"]);
 }
 
 #[test]
@@ -271,12 +271,22 @@ fn broken_text_files_are_named() {
         let config = format!(r#"{{"model_type": "roberta", "pad_token_id": {id}}}"#);
         says(&error_with("config.json", config), &["config.json", "pad_token_id", "at most 1073741824"]);
     }
+    // In the range, but behind the model's 130 positions, or nearly.
+    for (id, left) in [(5000, 0), (124, 5)] {
+        let config =
+            format!(r#"{{"model_type": "roberta", "pad_token_id": {id}, "max_position_embeddings": 130}}"#);
+        let message = error_with("config.json", config);
+        says(
+            &message,
+            &["config.json: pad_token_id: expected", &format!("found {id}, which leaves {left} of the 130")],
+        );
+    }
     says(&error_with("config.json", r#"{"id2label": {"0": "a", "7": "b"}}"#), &["id2label", "0, 1"]);
     says(&error_with("config.json", r#"{"model_type": 3}"#), &["model_type", "a string", "found 3"]);
     let tokenizer = byte_level_bpe();
     says(&error_with("tokenizer.json", &tokenizer[..tokenizer.len() / 2]), &["tokenizer.json"]);
     says(&error_with("tokenizer.json", ""), &["tokenizer.json", "found 0"]);
-    let declared: [(&str, &[&str]); 12] = [
+    let declared: [(&str, &[&str]); 14] = [
         ("name = ", &["TOML"]),
         ("colour = 1", &["unknown key \"colour\"", "positive_label"]),
         ("name = 1", &["name: expected a string, found 1"]),
@@ -289,6 +299,8 @@ fn broken_text_files_are_named() {
         ("max_tokens = 2", &["max_tokens", "at least 8", "found 2"]),
         ("logits = \"nothing\"", &["logits", "found \"nothing\""]),
         ("output = \"odds\"", &["output", "probabilities", "odds"]),
+        ("positive_label = \"bad\"", &["detector.toml: positive_label is \"bad\"", "benign, vulnerable"]),
+        ("relevance = \"logits\"", &["detector.toml: relevance names \"logits\"", "no output is left"]),
     ];
     for (text, parts) in declared {
         let message = error_with("detector.toml", text);
@@ -465,6 +477,7 @@ fn what_is_not_finite_is_said() {
     detector.detect(&[BEGIN, byte_id(b'a'), END], &Cancellation::new()).unwrap();
     let error = detector.detect(&[BEGIN, byte_id(b'~'), END], &Cancellation::new()).unwrap_err();
     assert!(matches!(error, DetectError::Run(_)));
+    says(&error.to_string(), &[&dir.path().join("model.onnx").display().to_string()]);
     says(&error.to_string(), &["finite", "NaN"]);
 }
 
@@ -534,12 +547,12 @@ fn only_regular_files_are_read() {
     let (dir, _) = model(|o| o.external = true);
     pipe(&dir.path().join("model.onnx.data"));
     says(&open(dir.path()).unwrap_err(), &["model.onnx.data", "expected a regular file"]);
-    for (file, missing) in [("model.onnx", true), ("tokenizer.json", true), ("config.json", false)] {
+    for (file, needed) in [("model.onnx", true), ("tokenizer.json", true), ("config.json", false)] {
         let (dir, _) = model(|_| ());
         pipe(&dir.path().join(file));
         match open(dir.path()) {
-            Ok(_) => assert!(!missing, "{file}"),
-            Err(error) => says(&error, &[file]),
+            Ok(_) => assert!(!needed, "{file}"),
+            Err(error) => says(&error, &[file, "expected a regular file, found something else"]),
         }
     }
 }

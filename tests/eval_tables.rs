@@ -32,7 +32,8 @@ fn score(probability: f64) -> Option<Score> {
 
 fn explanation(scores: &[(f64, bool)]) -> Explanation {
     let units = scores.iter().map(|(score, is_true)| Unit { score: *score, is_true: *is_true }).collect();
-    let completeness = Some(Completeness { gap: 0.25, reached: scores.len() > 2, evaluations: 50 });
+    let completeness =
+        Some(Completeness { gap: 0.25, change: 0.5, reached: scores.len() > 2, evaluations: 50 });
     Explanation { units, outside: Some(0), completeness, faithfulness: None }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn run(global: &Global, command: &Check, output: &mut Output) -> Resu
     let config = set_up::config(global, Some((&command.analysis, command.method.as_deref())), output)?;
     let settings = config.settings();
     let paths = source::files(&command.paths, output)?;
-    let mut sessions = checked::sessions(&config, command.jobs, paths.len())?;
+    let mut sessions = checked::sessions(&config, command.jobs, paths.len(), output)?;
     let model =
         sessions.first().map(|session| session.info().clone()).ok_or_else(|| Failure::new("no session"))?;
     let question = Question { options: settings.options, all: command.all };

@@ -1,6 +1,6 @@
 //! The work of `linelens check`: files read and analysed by several sessions, given out in the order of the files.
 
-use super::output::Failure;
+use super::output::{Failure, Output};
 use super::set_up;
 use super::source::Document;
 use crate::analysis::{Analyzer, Finding, Options};
@@ -34,10 +34,15 @@ pub(super) struct Question {
 }
 
 /// One session for each job.
-pub(super) fn sessions(config: &Config, jobs: Option<u16>, files: usize) -> Result<Vec<Analyzer>, Failure> {
+pub(super) fn sessions(
+    config: &Config,
+    jobs: Option<u16>,
+    files: usize,
+    output: &mut Output,
+) -> Result<Vec<Analyzer>, Failure> {
     let mut machine = config.machine();
     let cores = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let first = set_up::analyzer_on(&machine)?;
+    let first = set_up::analyzer(&machine, output)?;
     let size = std::fs::metadata(&first.info().onnx).map_or(u64::MAX, |metadata| metadata.len());
     let by_size = if size <= SMALL_MODEL { cores } else { 1 };
     let by_threads = machine.session.threads.map_or(by_size, |threads| by_size.min((cores / threads).max(1)));

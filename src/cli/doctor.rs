@@ -26,7 +26,7 @@ fn to_json(report: &Report) -> Value {
             "found": how, "name": info.name, "directory": info.directory, "sha256": &*info.sha256,
             "maxTokens": info.max_tokens, "threshold": info.threshold, "layers": info.layers,
             "noAttention": info.no_attention, "executionProvider": info.execution_provider,
-            "providerNote": info.provider_note, "tokenizer": info.tokenizer, "threads": info.threads,
+            "providerNote": info.provider_note, "tokenizer": info.tokenizer, "tokenizerNote": info.tokenizer_note, "threads": info.threads,
         }),
         Err(error) => json!({"error": error}),
     };

@@ -224,7 +224,7 @@ fn models(
 }
 
 fn model(machine: Machine, command: &Eval, options: &Options, output: &mut Output) -> Result<Model, Failure> {
-    let mut analyzer = set_up::analyzer_on(&machine)?;
+    let mut analyzer = set_up::analyzer(&machine, output)?;
     let Methods { available: methods, unavailable } = methods(&command.methods, &mut analyzer)?;
     let info = analyzer.info().clone();
     for (method, reason) in &unavailable {

@@ -39,7 +39,7 @@ pub(super) fn run(global: &Global, command: &Explain, output: &mut Output) -> Re
     let mut machine = config.machine();
     machine.session.few_runs =
         functions.len() == 1 && !all_methods && !options.faithfulness && options.method.takes_few_runs();
-    let mut analyzer = set_up::analyzer_on(&machine)?;
+    let mut analyzer = set_up::analyzer(&machine, output)?;
     let mut session = Session {
         analyzer: &mut analyzer,
         document: &document,

@@ -18,18 +18,19 @@ pub(super) fn run(global: &Global, command: &Graph, output: &mut Output) -> Resu
     global.model.extend(command.model_directory.clone());
     let config = set_up::config(&global, None, output)?;
     let (_, mut detector) =
-        doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.failure()))?;
+        doctor::start(&config.machine(), &[]).map_err(|report| Failure::new(report.brief()))?;
     if let (Method::AttnLrp, Some(reason)) = (method, &detector.info().no_attnlrp) {
         return Err(Failure::new(format!("{method} is not available for this model: {reason}")));
     }
     if command.external {
         beside(&command.out, &detector.info().onnx)?;
     }
+    let sha256 = detector.info().sha256.to_string();
     let model = detector
         .differentiable()
         .and_then(|attribution| match command.external {
-            true => attribution.export_referring(derivation),
-            false => attribution.export(derivation),
+            true => attribution.export_referring(derivation, &sha256),
+            false => attribution.export(derivation, &sha256),
         })
         .map_err(|error| Failure::new(format!("{method} is not available for this model: {error}")))?;
     let shown = escape::terminal(&command.out.display().to_string());

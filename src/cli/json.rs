@@ -30,6 +30,8 @@ pub(super) struct FindingJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     completeness_gap: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    completeness_change: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     faithfulness: Option<FaithfulnessJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<AlignmentShape>,
@@ -85,6 +87,8 @@ struct MethodJson<'a> {
     method: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     completeness_gap: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completeness_change: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     faithfulness: Option<FaithfulnessJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -194,6 +198,7 @@ impl<'a> FindingJson<'a> {
             lines: scored_lines(text, lines, finding),
             unseen_lines: finding.unseen_lines.iter().map(|line| line + 1).collect(),
             completeness_gap: finding.completeness.map(|completeness| completeness.gap),
+            completeness_change: finding.completeness.map(|completeness| completeness.change),
             faithfulness: faithfulness(finding),
             alignment: finding.agreement.as_ref().map(alignment),
             unmatched_records: Vec::new(),
@@ -235,6 +240,7 @@ impl<'a> ComparisonJson<'a> {
         let of_row = |row: &'a MethodRow| MethodJson {
             method: row.finding.method.to_string(),
             completeness_gap: row.finding.completeness.map(|completeness| completeness.gap),
+            completeness_change: row.finding.completeness.map(|completeness| completeness.change),
             faithfulness: faithfulness(&row.finding),
             alignment: row.finding.agreement.as_ref().map(alignment),
             spearman: methods.iter().cloned().zip(row.spearman.iter().map(|r| (*r).into())).collect(),

@@ -67,10 +67,7 @@ fn notes(finding: &Finding, model: &DetectorInfo) -> Vec<String> {
     }
     if let Some(completeness) = finding.completeness {
         let converged = if completeness.reached { "" } else { ": not converged, so read it with care" };
-        notes.push(format!(
-            "completeness gap {:.4} after {} evaluations{converged}",
-            completeness.gap, completeness.evaluations
-        ));
+        notes.push(format!("{completeness} after {} evaluations{converged}", completeness.evaluations));
     }
     if let Some(f) = finding.faithfulness {
         notes.push(format!(

@@ -37,6 +37,8 @@ struct Scored<'a> {
     lines: Option<Vec<LineJson<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     completeness_gap: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completeness_change: Option<f64>,
 }
 
 /// What `--dry-run` says of a good row.
@@ -60,7 +62,8 @@ struct Failed<'a> {
 pub(super) fn run(global: &Global, command: &Score, output: &mut Output) -> Result<u8, Failure> {
     let config = set_up::config(global, Some((&command.analysis, command.method.as_deref())), output)?;
     let options = config.settings().options;
-    let mut analyzer = if command.dry_run { None } else { Some(set_up::analyzer(&config)?) };
+    let mut analyzer =
+        if command.dry_run { None } else { Some(set_up::analyzer(&config.machine(), output)?) };
     let with_lines = command.method.is_some();
     let mut input = std::io::stdin().lock();
     let mut bytes = Vec::new();
@@ -155,6 +158,7 @@ fn score(
                 method: Some(finding.method.to_string()),
                 lines: Some(json::scored_lines(&row.func, &lines, &finding)),
                 completeness_gap: finding.completeness.map(|completeness| completeness.gap),
+                completeness_change: finding.completeness.map(|completeness| completeness.change),
             }
         })
     } else {
@@ -166,6 +170,7 @@ fn score(
             method: None,
             lines: None,
             completeness_gap: None,
+            completeness_change: None,
         })
     };
     match result {

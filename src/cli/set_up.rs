@@ -4,7 +4,7 @@ use super::arguments::{Analysis, Global};
 use super::output::{Failure, Output};
 use crate::analysis::{Analyzer, Options};
 use crate::config::{Config, Machine, Problem, Source, WORKSPACE_FILE, read_workspace_file};
-use crate::doctor;
+use crate::{doctor, escape};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
@@ -35,13 +35,20 @@ pub(super) fn server_config(global: &Global) -> Result<(Config, Vec<Problem>), F
     load(global.settings())
 }
 
-pub(super) fn analyzer(config: &Config) -> Result<Analyzer, Failure> {
-    analyzer_on(&config.machine())
+/// Warns of what makes the model doubtful.
+pub(super) fn analyzer(machine: &Machine, output: &mut Output) -> Result<Analyzer, Failure> {
+    let analyzer = analyzer_on(machine)?;
+    let info = analyzer.info();
+    if let Some(note) = &info.tokenizer_note {
+        let model = info.onnx.display();
+        output.warn(&escape::terminal(&format!("{model}: {note}")));
+    }
+    Ok(analyzer)
 }
 
 pub(super) fn analyzer_on(machine: &Machine) -> Result<Analyzer, Failure> {
     // Nothing is discovered by the current folder, so there is no workspace to keep out of.
-    let (_, detector) = doctor::start(machine, &[]).map_err(|report| Failure::new(report.failure()))?;
+    let (_, detector) = doctor::start(machine, &[]).map_err(|report| Failure::new(report.brief()))?;
     Ok(Analyzer::new(detector))
 }
 

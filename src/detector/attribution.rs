@@ -29,6 +29,13 @@ pub enum Derivation {
 /// Protocol buffers end at 2 GiB.
 const LARGEST_FILE: u64 = (1 << 31) - (1 << 20);
 
+/// What a derived file was made from.
+struct Origin<'a> {
+    /// Its name, without folders: those are nobody's business but the maker's.
+    file: &'a str,
+    sha256: &'a str,
+}
+
 impl Derivation {
     fn description(self) -> &'static str {
         match self {
@@ -43,6 +50,15 @@ impl Derivation {
                 "integrated gradients (Sundararajan et al., ICML 2017) of the probability at the output of the \
                  embedding block, summed over its width; one function a run"
             }
+        }
+    }
+
+    /// What `--method` calls it.
+    fn method(self) -> &'static str {
+        match self {
+            Derivation::GradientTimesInput(Rules::Gradient) => "gradient-x-input",
+            Derivation::GradientTimesInput(Rules::AttnLrp { .. }) => "attnlrp",
+            Derivation::IntegratedGradients => "ig",
         }
     }
 
@@ -266,9 +282,13 @@ impl Attribution {
         .map_err(unavailable)
     }
 
+    fn origin<'a>(&'a self, sha256: &'a str) -> Origin<'a> {
+        Origin { file: &self.source.folder.file, sha256 }
+    }
+
     /// The derived graph as an ONNX file that needs nothing else: weights included, inputs and outputs described in its
-    /// metadata.
-    pub fn export(&self, derivation: Derivation) -> Result<Vec<u8>, AttributionError> {
+    /// metadata, beside what it was made from: a file with this SHA-256.
+    pub fn export(&self, derivation: Derivation, sha256: &str) -> Result<Vec<u8>, AttributionError> {
         let mut graph = self.derive(derivation)?;
         let mut folder = self.source.folder.clone();
         let weights: u64 = graph.external_data().iter().map(|data| data.length).sum();
@@ -278,19 +298,43 @@ impl Attribution {
             )));
         }
         folder.copy_into(&mut graph).map_err(unavailable)?;
-        describe(&mut graph, derivation);
+        describe(&mut graph, derivation, &self.origin(sha256));
         Ok(graph.write(folder.weights()))
     }
 
     /// [`Attribution::export`] with big weights left where they are: the file must lie beside the model's own.
-    pub fn export_referring(&self, derivation: Derivation) -> Result<Vec<u8>, AttributionError> {
+    pub fn export_referring(
+        &self,
+        derivation: Derivation,
+        sha256: &str,
+    ) -> Result<Vec<u8>, AttributionError> {
         let mut graph = self.derive(derivation)?;
-        describe(&mut graph, derivation);
+        describe(&mut graph, derivation, &self.origin(sha256));
         Ok(graph.write(Weights::InFile(&self.source.folder.file)))
     }
 
     /// Gradient × input by the given rules, of the margin, for each of `rows`, which are equally long.
     pub fn gradient_times_input(
+        &mut self,
+        rows: &[Row],
+        rules: Rules,
+        cancel: &Cancellation,
+    ) -> Result<Vec<Relevance>, AttributionError> {
+        let found = self.gradients(rows, rules, cancel);
+        self.in_file(found)
+    }
+
+    /// Names the model's file where a run failed.
+    fn in_file<T>(&self, found: Result<T, AttributionError>) -> Result<T, AttributionError> {
+        found.map_err(|error| match error {
+            AttributionError::Run(reason) => {
+                AttributionError::Run(format!("{}: {reason}", self.source.folder.onnx().display()))
+            }
+            other => other,
+        })
+    }
+
+    fn gradients(
         &mut self,
         rows: &[Row],
         rules: Rules,
@@ -315,6 +359,17 @@ impl Attribution {
     /// One evaluation of the integrand of integrated gradients per place `alpha` on the path: the probability there, and
     /// the gradient × (input − baseline) of each token.
     pub fn integrand(
+        &mut self,
+        row: &Row,
+        baseline: &[u32],
+        alphas: &[f64],
+        cancel: &Cancellation,
+    ) -> Result<Vec<Relevance>, AttributionError> {
+        let found = self.integrands(row, baseline, alphas, cancel);
+        self.in_file(found)
+    }
+
+    fn integrands(
         &mut self,
         row: &Row,
         baseline: &[u32],
@@ -389,8 +444,15 @@ impl Attribution {
     }
 }
 
-fn describe(graph: &mut Graph, derivation: Derivation) {
-    graph.describe("linelens.derivation", derivation.description());
+/// The key of a derived file's metadata that says what it computes.
+pub(super) const DERIVATION: &str = "linelens.derivation";
+
+fn describe(graph: &mut Graph, derivation: Derivation, origin: &Origin<'_>) {
+    graph.describe(DERIVATION, derivation.description());
+    graph.describe("linelens.method", derivation.method());
+    graph.describe("linelens.version", env!("CARGO_PKG_VERSION"));
+    graph.describe("linelens.source", origin.file);
+    graph.describe("linelens.source.sha256", origin.sha256);
     for (name, meaning) in derivation.ports() {
         graph.describe(name, meaning);
     }

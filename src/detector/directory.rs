@@ -1,6 +1,8 @@
 //! The files of a model directory and what they declare.
 
 use super::DetectorError;
+use super::attribution::DERIVATION;
+use crate::graph::Graph;
 use crate::tokens::{LongPolicy, Normalize};
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
@@ -38,6 +40,11 @@ impl ModelFiles {
             folders.extend(directory.parent().map(Path::to_path_buf));
         }
         let file = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+        if let Some(path) =
+            folders.iter().map(|folder| folder.join("tokenizer.json")).find(|path| path.exists())
+        {
+            check_regular(&path)?;
+        }
         let tokenizer = file("tokenizer.json").ok_or_else(|| {
             let old = ["vocab.json", "vocab.txt", "spiece.model", "tokenizer.model"];
             let advice = match old.iter().find(|name| file(name).is_some()) {
@@ -61,7 +68,8 @@ impl ModelFiles {
 fn find_onnx(directory: &Path) -> Result<PathBuf, DetectorError> {
     for name in ["model.onnx", "onnx/model.onnx"] {
         let path = directory.join(name);
-        if path.is_file() {
+        if path.exists() {
+            check_regular(&path)?;
             return Ok(path);
         }
     }
@@ -72,6 +80,9 @@ fn find_onnx(directory: &Path) -> Result<PathBuf, DetectorError> {
         .filter(|path| path.extension().is_some_and(|e| e == "onnx") && path.is_file())
         .collect();
     models.sort();
+    if models.len() > 1 {
+        models.retain(|path| !is_derived(path));
+    }
     match models.len() {
         1 => Ok(models.remove(0)),
         0 => {
@@ -95,25 +106,35 @@ fn find_onnx(directory: &Path) -> Result<PathBuf, DetectorError> {
     }
 }
 
-/// Reads a whole file after a look at its size.
-pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, DetectorError> {
-    let failed =
-        |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
-    size_of(path, largest)?;
-    std::fs::read(path).map_err(failed)
+/// Whether `linelens graph` wrote the file, beside the model that it was made from.
+fn is_derived(path: &Path) -> bool {
+    let graph = read_onnx(path, 0).ok().and_then(|bytes| Graph::read(bytes).ok());
+    graph.is_some_and(|graph| graph.described(DERIVATION).is_some())
 }
 
-/// The size of a regular file that is neither empty nor too large.
-fn size_of(path: &Path, largest: u64) -> Result<u64, DetectorError> {
-    let failed =
-        |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
-    let metadata = std::fs::metadata(path).map_err(failed)?;
-    // Reading a pipe or a device may never end.
+/// Reads a whole file after a look at its size.
+pub(super) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, DetectorError> {
+    size_of(path, largest)?;
+    std::fs::read(path).map_err(unreadable(path))
+}
+
+pub(super) fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> DetectorError + '_ {
+    |error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() }
+}
+
+/// Reading a pipe or a device may never end.
+fn check_regular(path: &Path) -> Result<std::fs::Metadata, DetectorError> {
+    let metadata = std::fs::metadata(path).map_err(unreadable(path))?;
     if !metadata.is_file() {
         let reason = "expected a regular file, found something else".to_string();
         return Err(DetectorError::Read { path: path.to_path_buf(), reason });
     }
-    let size = metadata.len();
+    Ok(metadata)
+}
+
+/// The size of a regular file that is neither empty nor too large.
+fn size_of(path: &Path, largest: u64) -> Result<u64, DetectorError> {
+    let size = check_regular(path)?.len();
     if size == 0 || size > largest {
         return Err(DetectorError::Size { path: path.to_path_buf(), found: size, largest });
     }
@@ -125,12 +146,10 @@ pub(super) fn read_onnx(path: &Path, mapped_from: u64) -> Result<Bytes, Detector
     if size_of(path, LARGEST_MODEL)? < mapped_from {
         return Ok(read(path, LARGEST_MODEL)?.into());
     }
-    let failed =
-        |error: std::io::Error| DetectorError::Read { path: path.to_path_buf(), reason: error.to_string() };
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = std::fs::File::open(path).map_err(unreadable(path))?;
     // reason: whoever overwrites such a file while it is in use ends the process: see `crate::detector`.
     #[allow(unsafe_code)]
-    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
+    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(unreadable(path))?;
     Ok(Bytes::from_owner(map))
 }
 

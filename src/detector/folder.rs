@@ -72,7 +72,7 @@ impl Folder {
 
     /// Reads the external data into the graph, and nothing else of its files.
     pub(super) fn copy_into(&mut self, graph: &mut Graph) -> Result<(), DetectorError> {
-        let path = self.path.join(&self.file);
+        let path = self.onnx();
         let mut files: HashMap<String, File> = HashMap::new();
         for data in graph.external_data() {
             let raw = self.read(&mut files, &data).map_err(|error| DetectorError::ExternalData {
@@ -87,6 +87,10 @@ impl Folder {
         }
         self.copied = true;
         Ok(())
+    }
+
+    pub(super) fn onnx(&self) -> PathBuf {
+        self.path.join(&self.file)
     }
 
     pub(super) fn file(&self, data: &ExternalData) -> PathBuf {

@@ -183,13 +183,13 @@ pub(super) fn check_token_types(inputs: &[Input], tokenizer: &Tokenizer) -> Resu
 pub(super) fn relevance_output(graph: &Graph, declared: &str) -> Result<String, String> {
     let Some(output) = graph.outputs().iter().find(|output| output.name() == declared) else {
         return Err(format!(
-            "detector.toml: relevance: expected one of the outputs {}, found \"{declared}\"",
+            "relevance: expected one of the outputs {}, found \"{declared}\"",
             all_outputs(graph)
         ));
     };
     let wrong = |found: String| {
         Err(format!(
-            "detector.toml: relevance: expected an output of floats [batch, tokens], found \"{declared}\" with {found}"
+            "relevance: expected an output of floats [batch, tokens], found \"{declared}\" with {found}"
         ))
     };
     match output.tensor_type() {
@@ -225,15 +225,13 @@ pub(super) fn choose_output(
     if let Some(name) = declared {
         if relevance == Some(name) {
             return Err(format!(
-                "detector.toml: logits and relevance name the same output \"{name}\", expected two of {}",
+                "logits and relevance name the same output \"{name}\", expected two of {}",
                 all()
             ));
         }
         return match graph.outputs().iter().any(|output| output.name() == name) {
             true => Ok(name.to_string()),
-            false => {
-                Err(format!("detector.toml: logits: expected one of the outputs {}, found \"{name}\"", all()))
-            }
+            false => Err(format!("logits: expected one of the outputs {}, found \"{name}\"", all())),
         };
     }
     if relevance != Some("logits") && graph.outputs().iter().any(|output| output.name() == "logits") {
@@ -251,8 +249,12 @@ pub(super) fn choose_output(
         })
         .map(|output| output.name())
         .collect();
-    match usable.as_slice() {
-        [only] => Ok(only.to_string()),
+    match (usable.as_slice(), relevance) {
+        ([only], _) => Ok(only.to_string()),
+        ([], Some(relevance)) => Err(format!(
+            "relevance names \"{relevance}\", and then no output is left that could hold the verdict, expected an output of floats [batch, tokens] beside it, found only {}",
+            all()
+        )),
         _ => Err(format!(
             "expected an output named logits or exactly one of floats [batch, labels], found {} such among the outputs {}; name it with logits = \"…\" in detector.toml",
             usable.len(),

@@ -8,6 +8,9 @@ use crate::graph::attention::{self, WordEmbedding};
 /// More tokens than any classifier takes: a table of attention weights would have as many squared.
 const MOST_TOKENS: usize = 1 << 16;
 
+/// With fewer there is no function to see.
+const LEAST_TOKENS: usize = 8;
+
 /// What limits the number of tokens.
 pub(super) struct Positions {
     table: Option<(String, i64)>,
@@ -41,6 +44,19 @@ impl Positions {
             // Without a hint, what nearly all encoders take, or what the table has.
             _ => (self.usable().map_or(512, |usable| usable.min(512)), "the default"),
         };
+        if let (Some((table, rows)), Some(usable), Some(path)) = (&self.table, self.usable(), &files.config)
+            && usable < LEAST_TOKENS
+        {
+            return Err(DetectorError::Field {
+                path: path.clone(),
+                key: "pad_token_id".to_string(),
+                expected: "the padding token's id, behind which the model's positions start",
+                found: format!(
+                    "{}, which leaves {usable} of the {rows} positions of tensor \"{table}\"",
+                    self.before.saturating_sub(1)
+                ),
+            });
+        }
         if let (Some((table, rows)), Some(usable)) = (&self.table, self.usable())
             && tokens > usable
         {
@@ -59,10 +75,12 @@ impl Positions {
                 ),
             });
         }
-        if tokens < 8 {
+        if tokens < LEAST_TOKENS {
             return Err(DetectorError::Model {
                 path: files.onnx.clone(),
-                reason: format!("expected room for at least 8 tokens, found {tokens} ({source})"),
+                reason: format!(
+                    "expected room for at least {LEAST_TOKENS} tokens, found {tokens} ({source})"
+                ),
             });
         }
         Ok(tokens)

@@ -35,7 +35,7 @@ pub(super) fn relevance(
         Steps::Fixed(steps) => steps + 2,
     };
     let total = per_window * subject.encoding.windows.len();
-    let mut completeness = Completeness { gap: 0.0, reached: true, evaluations: 0 };
+    let mut completeness = Completeness { gap: 0.0, change: 0.0, reached: true, evaluations: 0 };
     let mut windows = Vec::new();
     for (number, (window, detection)) in subject.encoding.windows.iter().zip(subject.detections).enumerate() {
         let baseline = baseline(window, special, max_tokens)?;
@@ -56,8 +56,11 @@ pub(super) fn relevance(
         .map_err(ExplainError::attribution(method))?;
         completeness.evaluations += path.evaluations;
         let gap = integral.finite_gap().map_err(|reason| ExplainError::Run { method, reason })?;
-        completeness.gap = completeness.gap.max(gap);
-        completeness.reached &= gap <= tolerance(integral.end - integral.start);
+        let change = integral.end - integral.start;
+        if number == 0 || gap > completeness.gap {
+            (completeness.gap, completeness.change) = (gap, change);
+        }
+        completeness.reached &= gap <= tolerance(change);
         windows.push(WindowRelevance::of(window, detection, &integral.values));
     }
     progress(total, total);

@@ -61,7 +61,9 @@ pub(crate) fn function(
         ),
         format!("model {} on {}", style.text(&info.name), style.text(&info.execution_provider)),
     ];
-    lines.extend(info.provider_note.as_ref().map(|note| style.text(note)));
+    lines.extend(
+        [&info.tokenizer_note, &info.provider_note].into_iter().flatten().map(|note| style.text(note)),
+    );
     lines.push(format!("{}{}", method_and_profile(finding), extent(finding)));
     let best = finding.top_lines(top);
     if !best.is_empty() {
@@ -205,7 +207,7 @@ fn extent(finding: &Finding) -> String {
     }
     if let Some(completeness) = finding.completeness {
         let converged = if completeness.reached { "" } else { " (not converged)" };
-        extent.push_str(&format!(", completeness gap {:.4}{converged}", completeness.gap));
+        extent.push_str(&format!(", {completeness}{converged}"));
     }
     extent
 }

@@ -183,7 +183,8 @@ impl ProgressCentre {
                 &token,
                 WorkDoneProgress::Report(WorkDoneProgressReport {
                     cancellable: Some(cancellable),
-                    message: Some(report.message),
+                    // Without one the last stands.
+                    message: Some(report.message).filter(|message| !message.is_empty()),
                     percentage: Some(report.percentage),
                 }),
             )

@@ -227,7 +227,10 @@ impl Shared {
             EngineState::Failed(reason) => status(Health::Error, true, Some(reason.to_string())),
             EngineState::Ready(model) => {
                 let (health, message) = match model.offers(method) {
-                    true => (Health::Ok, model.info.provider_note.clone()),
+                    true => match &model.info.tokenizer_note {
+                        Some(note) => (Health::Warning, Some(note.clone())),
+                        None => (Health::Ok, model.info.provider_note.clone()),
+                    },
                     false => (Health::Warning, Some(model.unavailable(method))),
                 };
                 StatusParams {

@@ -95,7 +95,7 @@ fn function(page: &mut String, file: &FileReport<'_>, reported: &Reported<'_>) {
     }
     if let Some(completeness) = finding.completeness {
         let converged = if completeness.reached { "" } else { ", not converged" };
-        said.push_str(&format!(" · completeness gap {:.4}{converged}", completeness.gap));
+        said.push_str(&format!(" · {completeness}{converged}"));
     }
     let _ = writeln!(page, "<p>{}</p>", html(&said));
     if let Some(agreement) = &finding.agreement {

@@ -92,6 +92,7 @@ fn info() -> DetectorInfo {
         execution_provider: "cpu".into(),
         provider_note: None,
         tokenizer: "fake".into(),
+        tokenizer_note: None,
         threads: 1,
         positive_label: "vulnerable (index 1)".into(),
     }

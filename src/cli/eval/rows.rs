@@ -56,6 +56,8 @@ pub(super) struct ExplanationRow {
 struct CompletenessRow {
     #[serde(deserialize_with = "exact")]
     gap: f64,
+    #[serde(deserialize_with = "exact")]
+    change: f64,
     reached: bool,
     evaluations: usize,
 }
@@ -195,6 +197,7 @@ impl ExplanationRow {
             outside: explanation.outside,
             completeness: explanation.completeness.map(|c| CompletenessRow {
                 gap: c.gap,
+                change: c.change,
                 reached: c.reached,
                 evaluations: c.evaluations,
             }),
@@ -232,8 +235,10 @@ impl ExplanationRow {
         if !fits {
             return Err("with other ground truth than the function has");
         }
-        let gap_fits =
-            self.completeness.as_ref().is_none_or(|found| found.gap.is_finite() && found.gap >= 0.0);
+        let gap_fits = self
+            .completeness
+            .as_ref()
+            .is_none_or(|found| found.gap.is_finite() && found.gap >= 0.0 && found.change.abs() <= 1.0);
         if !gap_fits {
             return Err("with a completeness gap that is none");
         }
@@ -256,8 +261,8 @@ impl ExplanationRow {
         Explanation {
             units,
             outside: self.outside,
-            completeness: self.completeness.map(|CompletenessRow { gap, reached, evaluations }| {
-                Completeness { gap, reached, evaluations }
+            completeness: self.completeness.map(|CompletenessRow { gap, change, reached, evaluations }| {
+                Completeness { gap, change, reached, evaluations }
             }),
             faithfulness: match self.faithfulness.as_slice() {
                 [comprehensiveness, sufficiency, random_comprehensiveness, random_sufficiency] => {
@@ -288,7 +293,7 @@ mod tests {
             let scores: Vec<f64> = values.into_iter().chain([tiny, 0.1, 1.0 / 3.0]).collect();
             let row = ExplanationRow {
                 scores: scores.clone(), truth: vec![0], outside: Some(2),
-                completeness: Some(CompletenessRow { gap: tiny, reached: true, evaluations: 4 }),
+                completeness: Some(CompletenessRow { gap: tiny, change: -tiny, reached: true, evaluations: 4 }),
                 faithfulness: scores[..scores.len().min(4)].to_vec(),
             };
             let read: ExplanationRow = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
@@ -296,6 +301,7 @@ mod tests {
             prop_assert_eq!(&read.faithfulness, &row.faithfulness);
             let explanation = read.into_explanation();
             prop_assert_eq!(explanation.completeness.unwrap().gap, tiny);
+            prop_assert_eq!(explanation.completeness.unwrap().change, -tiny);
             prop_assert!(explanation.units[0].is_true);
         }
     }
@@ -379,7 +385,7 @@ mod tests {
                 explanation(
                     "[0,1]",
                     "[0]",
-                    "0,\"completeness\":{\"gap\":-1,\"reached\":true,\"evaluations\":1}",
+                    "0,\"completeness\":{\"gap\":-1,\"change\":1,\"reached\":true,\"evaluations\":1}",
                 ),
                 "with a completeness gap that is none",
             ),

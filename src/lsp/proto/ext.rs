@@ -104,6 +104,8 @@ pub struct FindingMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completeness_gap: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completeness_change: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignment: Option<AlignmentShape>,
     /// Why the flagged function is passed over, where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -354,6 +356,8 @@ pub struct MethodMessage {
     pub method: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completeness_gap: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completeness_change: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignment: Option<AlignmentShape>,
     /// From each method to the rank correlation with it, `null` where it is undefined.

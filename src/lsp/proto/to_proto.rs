@@ -194,6 +194,7 @@ pub(crate) fn finding_message(
         lines: line_messages(finding, version),
         unseen_lines: finding.unseen_lines.clone(),
         completeness_gap: finding.completeness.map(|completeness| completeness.gap),
+        completeness_change: finding.completeness.map(|completeness| completeness.change),
         alignment: finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
         ignored: ignored.map(|ignore| ignore.reason.clone()),
     }
@@ -276,6 +277,7 @@ pub(crate) fn comparison_message(
             .map(|row| MethodMessage {
                 method: row.finding.method.to_string(),
                 completeness_gap: row.finding.completeness.map(|completeness| completeness.gap),
+                completeness_change: row.finding.completeness.map(|completeness| completeness.change),
                 alignment: row.finding.agreement.as_ref().map(|agreement| AlignmentShape::new(agreement, 0)),
                 spearman: methods.iter().cloned().zip(row.spearman.iter().map(|r| (*r).into())).collect(),
                 lines: line_messages(&row.finding, version(snapshot)),

@@ -82,7 +82,7 @@ impl Worker {
         work: &Work,
     ) -> ExplainAnswer {
         let finding = self.run_for(job, snapshot, function, &job.options, &mut |done, total| {
-            report_window(work, done, total);
+            report_run(work, done, total);
         })?;
         let (snapshot, function) = self.current(snapshot, function)?;
         let finding = self.at_home(&finding, &snapshot, &function.function);
@@ -103,7 +103,7 @@ impl Worker {
         self.load(other)?;
         let (finding, info) =
             self.run_second(job, snapshot, function, &job.options, &mut |done, total| {
-                report_window(work, done, total);
+                report_run(work, done, total);
             })?;
         let (snapshot, function) = self.current(snapshot, function)?;
         let finding = self.at_home(&finding, &snapshot, &function.function);
@@ -245,8 +245,11 @@ impl Worker {
     }
 }
 
-fn report_window(work: &Work, done: usize, total: usize) {
-    let message =
-        if total > 1 { format!("window {} of {total}", (done + 1).min(total)) } else { String::new() };
+/// The number of runs is known beforehand as an upper bound only.
+fn report_run(work: &Work, done: usize, total: usize) {
+    let message = match done < total && total > 1 {
+        true => format!("run {} of at most {total}", done + 1),
+        false => String::new(),
+    };
     work.report(done as f64, total as f64, message);
 }
